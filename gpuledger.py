@@ -245,7 +245,7 @@ COMMANDS: dict[str, Command] = {
 }
 
 # What `gpuledger --help` shows, a screen of it: rows of a usage and what it is for, and an empty line between thoughts.
-OVERVIEW = (
+_OVERVIEW = (
     ("demo", "a simulated site through the real pipeline; no GPU needed"),
     ("run -- CMD", "profile one command on this machine"),
     ("agent", "sample this host (daemon); its top, doctor, probe"),
@@ -307,10 +307,10 @@ RENAMED = {
 }
 
 
-def overview() -> str:
+def _overview() -> str:
     """Return what `gpuledger --help` prints."""
     lines = ["gpuledger: where every GPU-second went, why, what it cost, and what to change", ""]
-    lines += [f"  {row[0]:<17}{row[1]}" if row else "" for row in OVERVIEW]
+    lines += [f"  {row[0]:<17}{row[1]}" if row else "" for row in _OVERVIEW]
     lines += [
         "",
         "gpuledger COMMAND --help says more. Exit codes: 1 a check failed, 2 wrong",
@@ -341,7 +341,7 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
 
 def _run(arguments: list[str], commands: Mapping[str, Command]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(overview())
+        print(_overview())
         return 0 if arguments else USAGE
     if arguments[0] == "--version":
         print(f"gpuledger {installed_version() or '(a checkout that is not installed)'}")
@@ -380,7 +380,7 @@ def _no_command(arguments: list[str], commands: Mapping[str, Command]) -> int:
     group = next((name for name in _beginnings(arguments) if family(name, commands)), "")
     rest = arguments[len(group.split()) :]
     if group and (not rest or rest[0].startswith("-")):
-        about = "".join(f": {row[1]}" for row in OVERVIEW if row and row[0] == group)
+        about = "".join(f": {row[1]}" for row in _OVERVIEW if row and row[0] == group)
         print(f"gpuledger {group}{about}\n\n{family(group, commands)}")
         return 0 if rest else USAGE
     meant = " ".join([group, *rest[:1]]).strip()
@@ -439,7 +439,7 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:
     from difflib import get_close_matches  # for what is mistyped alone
 
-    near = get_close_matches(name, [*commands, *(row[0].split()[0] for row in OVERVIEW if row)], n=1)
+    near = get_close_matches(name, [*commands, *(row[0].split()[0] for row in _OVERVIEW if row)], n=1)
     return f", did you mean {near[0]!r}?" if near else ";"
 
 

@@ -16,7 +16,7 @@ from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 IdentityMode = Literal["full", "hashed", "none"]
 _TABLE = "agent"
 _ENVIRONMENT = "GPULEDGER_AGENT_"
-DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
+_DEFAULT_FILE = Path("/etc/gpuledger/gpuledger.toml")
 SECRETS = ("token", "identity_key", "scrape_token", "scrape_password")  # never in an error, never flags
 _MIN_KEY = 16  # characters of the key of pseudonyms
 
@@ -228,12 +228,12 @@ def settings_file(named: str | None) -> Path | None:
     """Return the file that --config names, else DEFAULT_FILE where it exists."""
     if named is not None:
         return Path(named)
-    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+    return _DEFAULT_FILE if _DEFAULT_FILE.exists() else None
 
 
 def add_config_option(parser: argparse.ArgumentParser) -> None:
     """Give a command the option that names its settings file."""
-    parser.add_argument("--config", metavar="FILE", help=f"settings file; default {DEFAULT_FILE} if it exists")
+    parser.add_argument("--config", metavar="FILE", help=f"settings file; default {_DEFAULT_FILE} if it exists")
 
 
 def settings() -> dict[str, tuple[str, str]]:

@@ -132,7 +132,7 @@ _PODS = ("fs/cgroup/kubepods*", "fs/cgroup/*/kubepods*")
 _Tables = Mapping[str, Sequence[Mapping[str, Value]]]
 
 
-def feed_lines(tables: _Tables, config: AgentConfig) -> list[HostCheckLine]:
+def _feed_lines(tables: _Tables, config: AgentConfig) -> list[HostCheckLine]:
     """Return which of the things that feed GPUs are seen."""
     mounts = {str(row.get("mount_kind")) for row in tables.get("disk_samples", ())}
     links = {str(row.get("link_kind")) for row in tables.get("network_samples", ())}
@@ -154,7 +154,7 @@ def feed_lines(tables: _Tables, config: AgentConfig) -> list[HostCheckLine]:
     return lines
 
 
-def holder_lines(config: AgentConfig) -> list[HostCheckLine]:
+def _holder_lines(config: AgentConfig) -> list[HostCheckLine]:
     """Return by which ways a GPU's holder is found on this host."""
     found = []
     if _any(config.sys, _SLURM):
@@ -422,9 +422,9 @@ def _lines(config: AgentConfig, host_sources: HostSources, cost: Cost) -> Sequen
     tables = cost.tables
     return [
         *measured_lines(host_sources.gpus.supported()),
-        *feed_lines(tables, config),
+        *_feed_lines(tables, config),
         *(HostCheckLine("some", words) for words in host_sources.coverage()),
-        *holder_lines(config),
+        *_holder_lines(config),
         *process_lines(config),
         *rack_line(tables),
         *health_lines(host_sources.gpus.counts, tables.get("gpu_samples", [])),

@@ -68,7 +68,7 @@ class Measure:
 Rule = Callable[[Column], Measure]
 
 
-def spread_column(column: Column, least: str = "", most: str = "") -> Measure:
+def _spread_column(column: Column, least: str = "", most: str = "") -> Measure:
     """Keep a gauge as its mean over time, the milliseconds in which it was reported, and its extremes.
 
     `least` and `most` are columns in which the driver tells the extremes between two readings.
@@ -155,7 +155,7 @@ def most(column: Column) -> Measure:
     return Measure(column, (TierColumn(name, _TYPES[column.type], highest, highest, "most"),))
 
 
-def united(column: Column) -> Measure:
+def _united(column: Column) -> Measure:
     """Keep each entry of lists, once: what was told in one interval is not taken back by the next."""
     name = column.name
     lists = f"list(string_split({name}, ',')) FILTER ({name} IS NOT NULL)"
@@ -216,10 +216,10 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
         "utilization_low_ratio": mean,
         "utilization_high_ratio": mean,
         "memory_reserved_bytes": last,
-        "power_watts": partial(spread_column, least="power_watts_min", most="power_watts_max"),
+        "power_watts": partial(_spread_column, least="power_watts_min", most="power_watts_max"),
         "power_watts_min": folded,
         "power_watts_max": folded,
-        "sm_clock_hertz": partial(spread_column, least="sm_clock_hertz_min"),
+        "sm_clock_hertz": partial(_spread_column, least="sm_clock_hertz_min"),
         "sm_clock_hertz_min": folded,
         "sm_clock_reference_hertz": mean,
         "memory_clock_hertz": mean,
@@ -228,7 +228,7 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
         "pcie_width": most,
         "pcie_width_max": most,
         "xid_last_timestamp_seconds": most,
-        "xid_numbers": united,
+        "xid_numbers": _united,
         "remapped_rows_corrected": most,
         "remapped_rows_uncorrected": most,
         "row_remap_pending": last,
@@ -238,7 +238,7 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
     "run_samples": {"cores_allotted": last},
     "service_samples": {"slo_seconds": last},
 }
-_BY_KIND: dict[str, Rule] = {"gauge": spread_column, "amount": amount, "counter": last, "fact": last}
+_BY_KIND: dict[str, Rule] = {"gauge": _spread_column, "amount": amount, "counter": last, "fact": last}
 
 
 @dataclass(frozen=True, slots=True)

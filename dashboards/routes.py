@@ -170,7 +170,7 @@ _PROFILE_PATH = "/v1/capacity-profile"
 _RUNS_MOST = 50
 
 
-class ProfileAsked(Spanned):
+class _ProfileAsked(Spanned):
     """Of whom, of which runs, of when. One of team, project and run must be there."""
 
     team: Text | SkipJsonSchema[None] = None
@@ -191,7 +191,7 @@ def add_capacity_profile(app: FastAPI, settings: Settings, store: "Store") -> No
     """Add the route. The key is made with the first profile that is asked for."""
 
     @app.get(_PROFILE_PATH, responses=refusals(400, 401, 403, 404, 422, 429, 500, 503), tags=["runs"])
-    def profile(asked: Annotated[ProfileAsked, Query()]) -> SignedProfile:
+    def profile(asked: Annotated[_ProfileAsked, Query()]) -> SignedProfile:
         """A team's work as a signed capacity profile, and as a page."""
         if not (asked.team or asked.project or asked.run):
             raise LedgerError("say of whom: team, project or run")
@@ -202,7 +202,7 @@ def add_capacity_profile(app: FastAPI, settings: Settings, store: "Store") -> No
         return SignedProfile(profile=canonical(envelope), page=page(envelope, key=secret))
 
 
-def _profile(session: Session, settings: Settings, asked: ProfileAsked) -> CapacityProfile:
+def _profile(session: Session, settings: Settings, asked: _ProfileAsked) -> CapacityProfile:
     try:
         return capacity_profile(
             Source(session, settings, Reader(session, settings).advised), _profile_request(session, asked)
@@ -213,7 +213,7 @@ def _profile(session: Session, settings: Settings, asked: ProfileAsked) -> Capac
         raise LedgerError(f"the calendar has no {asked.since} {asked.until}") from error
 
 
-def _profile_request(session: Session, asked: ProfileAsked) -> ProfileRequest:
+def _profile_request(session: Session, asked: _ProfileAsked) -> ProfileRequest:
     since, until = asked.since, asked.until
     if since is None and until is not None:
         (first,) = session.row("SELECT min(hour) FROM ledger_hours")

@@ -44,7 +44,7 @@ from simulator.timeline import Timeline, joined, lasting
 
 MON, TUE, WED, THU, FRI, SAT, SUN = range(7)
 
-NODE_DIED = 2 * DAY_MS + 13 * HOUR_MS + 12 * MINUTE_MS  # n05, Wednesday 13:12
+_NODE_DIED = 2 * DAY_MS + 13 * HOUR_MS + 12 * MINUTE_MS  # n05, Wednesday 13:12
 
 
 def clock(day: int, hour: float, minute: float = 0) -> int:
@@ -52,10 +52,10 @@ def clock(day: int, hour: float, minute: float = 0) -> int:
     return round(day * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS)
 
 
-def week_outages() -> tuple[Outage, ...]:
+def _week_outages() -> tuple[Outage, ...]:
     """Return what is broken, drained or silent in the week."""
     return (
-        Outage("n05", None, NODE_DIED, clock(WED, 18), "down", "Not responding"),
+        Outage("n05", None, _NODE_DIED, clock(WED, 18), "down", "Not responding"),
         Outage("n05", None, clock(WED, 18), clock(SAT, 18), "drained", "memory test after crash"),
         Outage("n22", 5, clock(THU, 2, 20), clock(THU, 11, 40), "lost", "Xid 79"),
         Outage("n17", None, clock(SAT, 9), clock(SAT, 15, 30), "silent", ""),
@@ -63,7 +63,7 @@ def week_outages() -> tuple[Outage, ...]:
 
 
 _LONG = 21.0 * DAY_SECONDS
-_NODE_NOTICED = NODE_DIED + NODE_NOTICED
+_NODE_NOTICED = _NODE_DIED + NODE_NOTICED
 
 _CORES_PER_GPU = {"data-prep": 40, "doc-ocr": 4}  # where it is not the site's default: much, and a tight quota
 
@@ -232,7 +232,7 @@ def plans(site: Site) -> list[PlanEntry]:
 
 def outages(site: Site) -> tuple[Outage, ...]:
     """Return what is broken, drained or silent in the site's plan."""
-    return week_outages() if site.plan == "week" else ()
+    return _week_outages() if site.plan == "week" else ()
 
 
 def pending(site: Site) -> tuple[Plan, ...]:

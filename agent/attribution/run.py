@@ -113,7 +113,7 @@ def rank(environment: Mapping[str, str]) -> int | None:
     return next((found for name in _RANKS if (found := number(environment.get(name, ""))) is not None), None)
 
 
-def ranks_run_id(
+def _ranks_run_id(
     environment: Mapping[str, str], node: str, cluster: str, uid: int, parent: tuple[int, int] | None
 ) -> str | None:
     """Return the run that a rank belongs to, or None where the process is no rank or nothing tells its run.
@@ -213,7 +213,7 @@ def _declared(process: Process, environment: Mapping[str, str], place: HostIdent
     if found is None and process.ray is not None:
         found = ray_run_id(process.ray, ray_job(environment), place.cluster, uid)
     if found is None:
-        found = ranks_run_id(environment, place.node, place.cluster, uid, process.parent)
+        found = _ranks_run_id(environment, place.node, place.cluster, uid, process.parent)
     if found is None and job_id is not None:
         found = users_run_id(place.node, uid, f"slurm-{slurm_name(job_id, environment)}")
     return Attribution(found, "declared", owner=process.owner) if found else None

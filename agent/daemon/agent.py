@@ -275,7 +275,7 @@ def _scrape_server(config: AgentConfig, families: CollectorRegistry) -> ScrapeSe
 _M_ARENA_MAX = -8  # malloc.h of glibc
 
 
-def one_arena() -> None:
+def _one_arena() -> None:
     """Let all threads share one heap; to be called before the first of them starts.
 
     glibc gives each thread a heap of its own and hands nothing back: two dozen threads that mostly wait held 6 MB more
@@ -291,7 +291,7 @@ _FOLLOWED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MOST_AT_ONCE = 64  # signals
 
 
-class Orders:
+class _Orders:
     """What the world tells this process by signals: to end, or to read its settings again.
 
     A handler of Python runs in the main thread only, and one that comes just before that thread begins to wait is not
@@ -307,7 +307,7 @@ class Orders:
         self._writing.setblocking(False)
         self._thread = threading.Thread(target=self._follow, name="signals", daemon=True)
 
-    def __enter__(self) -> "Orders":
+    def __enter__(self) -> "_Orders":
         self._woken = signal.set_wakeup_fd(self._writing.fileno())
         self._before = {number: signal.signal(number, _heard) for number in _FOLLOWED}
         self._thread.start()
@@ -345,10 +345,10 @@ def run_for_ever(config: AgentConfig, read_again: Callable[[], AgentConfig], clo
     Raises:
         AgentError: it cannot start, or only a new process can go on.
     """
-    one_arena()
+    _one_arena()
     good: AgentConfig | None = None
     wanted: AgentConfig | None = config
-    with Orders(read_again) as orders:
+    with _Orders(read_again) as orders:
         while wanted is not None:
             running = _started(wanted, good, clock)
             good = running.config

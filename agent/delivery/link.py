@@ -74,8 +74,8 @@ def http_date(header: str | None) -> datetime | None:
 # One POST of a batch over HTTP or HTTPS, and the collector's answer; nothing is decided here.
 #
 # A batch that comes twice counts once, so that a connection may be kept (agent/connection.py).
-TIMEOUT_SECONDS = 30.0
-MAX_ANSWER_BYTES = 64 * 2**10
+_TIMEOUT_SECONDS = 30.0
+_MAX_ANSWER_BYTES = 64 * 2**10
 _BATCHES = "/v1/batches"
 _BELIEVED = 2**62  # the largest number that is believed; microseconds and sequences are far below
 
@@ -121,7 +121,7 @@ class Link:
         self._headers = {"Content-Type": CONTENT_TYPE} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._token, self._ca_file = token, ca_file
         try:
-            self._connection = Connection(url, TIMEOUT_SECONDS, authority=ca_file)
+            self._connection = Connection(url, _TIMEOUT_SECONDS, authority=ca_file)
         except OSError as error:
             raise ConfigError(f"cannot read the certificates in {ca_file}: {error}") from error
 
@@ -133,7 +133,7 @@ class Link:
         """
         headers = self._headers | ({EPOCH_HEADER: str(epoch)} if epoch is not None else {})
         return _answer(
-            self._connection.reply("POST", self._base + _BATCHES, body, headers, most_bytes=MAX_ANSWER_BYTES)
+            self._connection.reply("POST", self._base + _BATCHES, body, headers, most_bytes=_MAX_ANSWER_BYTES)
         )
 
     def owner(self, location: str) -> "Link | None":
@@ -252,8 +252,8 @@ class JoiningLink(Link):
             self.url + _ENROL,
             body,
             {"Content-Type": "application/json"},
-            timeout_seconds=TIMEOUT_SECONDS,
-            most_bytes=MAX_ANSWER_BYTES,
+            timeout_seconds=_TIMEOUT_SECONDS,
+            most_bytes=_MAX_ANSWER_BYTES,
             authority=self._ca_file,
         )
         said = _fields(reply.body)

@@ -33,7 +33,7 @@ _IDLE_SECONDS = 2.0  # after which a connection without work is closed
 
 
 @dataclass(slots=True)
-class SenderCounts:
+class _SenderCounts:
     """What the sender did since the agent began. The offset is the collector's clock less ours, in seconds."""
 
     delivered: int = 0
@@ -63,7 +63,7 @@ class Sender:
         self._begun = ""  # a stream that we began and that was not accepted yet
         self._sealed_through = -1
         self._epoch: int | None = None  # of our stream, where it has changed hands
-        self.counts = SenderCounts()
+        self.counts = _SenderCounts()
 
     def start(self) -> None:
         """Begin to send."""

@@ -22,7 +22,7 @@ _MIG_PARTS = 8  # of a GPU's memory; a MIG profile is named by whole parts
 _Named = dict[str, str]
 
 
-def gpu_labels(row: Row, gpu: Row, whole: Row) -> dict[str, _Named]:
+def _gpu_labels(row: Row, gpu: Row, whole: Row) -> dict[str, _Named]:
     """Return the labels of a GPU under each set of names. `whole` is the GPU that a MIG instance is a part of."""
     index = label(gpu.get("gpu_index"))
     named = {
@@ -41,7 +41,7 @@ def gpu_labels(row: Row, gpu: Row, whole: Row) -> dict[str, _Named]:
     return {"legacy": legacy, "v4.9": current, "both": legacy | current}
 
 
-def run_labels(holders: Sequence[LabelledHolder]) -> _Named:
+def _run_labels(holders: Sequence[LabelledHolder]) -> _Named:
     """Return the labels of the one run that holds a GPU; none where it is not one, or no scheduler's."""
     if len(holders) != 1:
         return {}
@@ -186,8 +186,8 @@ def _seen(view: View) -> Iterator[_Seen]:
             continue  # not found yet: without its number it would be a series of its own, for a beat
         parent = str(row.get("parent_uuid") or "")
         whole = view.gpus.get(parent, {}) if parent else gpu
-        run = run_labels(holders.get(uuid, ()))
-        made = {names: named | run for names, named in gpu_labels(row, gpu, whole).items()}
+        run = _run_labels(holders.get(uuid, ()))
+        made = {names: named | run for names, named in _gpu_labels(row, gpu, whole).items()}
         yield _Seen(uuid, parent, values(row, shown.carried[labels], gpu), made)
 
 

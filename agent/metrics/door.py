@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 Signature = tuple[tuple[int, int, int], ...]
 
 
-class Certificate:
+class _Certificate:
     """The TLS context of a certificate and its key, for servers.
 
     A renewed certificate is taken at the next handshake. One that cannot be read is logged once, and the old one
@@ -123,7 +123,7 @@ class Door:
         self, secret: Secret | None = None, tls_certificate: Path | None = None, tls_key: Path | None = None
     ) -> None:
         self.secret = secret or Secret()
-        self._certificate = Certificate(tls_certificate, tls_key) if tls_certificate and tls_key else None
+        self._certificate = _Certificate(tls_certificate, tls_key) if tls_certificate and tls_key else None
 
     def stream(self, connection: socket.socket, timeout_seconds: float) -> socket.socket:
         """Return the connection, encrypted where there is a certificate.

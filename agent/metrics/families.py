@@ -18,7 +18,7 @@ from agent.wire.tables import TABLES
 _INFO_LABELS = ("gpu_uuid", "gpu_index", "sku", "parent_uuid", "pci_bus_id", "driver_version")
 
 
-def contract_families(view: View) -> Iterator[Metric]:
+def _contract_families(view: View) -> Iterator[Metric]:
     """Yield a family for each column of what is fresh, in the contract's order, and the two to join them by."""
     for table in TABLES.values():
         shown = view.shown(table.name)
@@ -64,7 +64,7 @@ def _left_out(view: View) -> Metric:
     return family("gpuledger_agent_series_left_out_total", words, "counter", series)
 
 
-def supported_family(supported: Iterable[Supported]) -> Metric:
+def _supported_family(supported: Iterable[Supported]) -> Metric:
     """Return the family of what can be measured; 0 with the reason where it cannot."""
     series = [
         ({"gpu_uuid": label(one.gpu_uuid), "subject": label(one.subject), "reason": label(one.reason)}, float(one.ok))
@@ -74,7 +74,7 @@ def supported_family(supported: Iterable[Supported]) -> Metric:
     return family("gpuledger_gpu_supported", words, "gauge", series[:MOST_SERIES])
 
 
-def xid_family(counts: Mapping[str, Mapping[str, int]]) -> Metric:
+def _xid_family(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     """Return the family; each GPU that is heard has every class from its first scrape on, so that one error counts."""
     series = [
         ({"gpu_uuid": label(uuid), "class": label(name)}, float(count))
@@ -85,7 +85,7 @@ def xid_family(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     return family("gpuledger_gpu_xid_class_events_total", words, "counter", series[:MOST_SERIES])
 
 
-def build_family(version: str | None, node: str) -> Metric:
+def _build_family(version: str | None, node: str) -> Metric:
     """Return the family that names an agent's version, "unknown" in a checkout that is not installed, and its host."""
     series = [({"version": label(version or "unknown"), "node": label(node)}, 1.0)]
     return family("gpuledger_agent_build_info", "Version of the agent and name of its host. Always 1.", "gauge", series)
@@ -121,10 +121,10 @@ class HostCollector(Collector):
     def families(self) -> Iterator[Metric]:
         """Yield every family there can be now, those without series too."""
         view = self._snapshot.view()
-        yield from contract_families(view)
-        yield supported_family(self._scraped.supported())
-        yield xid_family(self._scraped.xids())
-        yield build_family(self._scraped.version, self._scraped.node)
+        yield from _contract_families(view)
+        yield _supported_family(self._scraped.supported())
+        yield _xid_family(self._scraped.xids())
+        yield _build_family(self._scraped.version, self._scraped.node)
         yield from self._scraped.own()
         yield from dcgm_families(view, self._scraped.dcgm)
 

@@ -95,7 +95,7 @@ class Request:
         return False
 
 
-def read_head(stream: socket.socket, deadline: float) -> bytes:
+def _read_head(stream: socket.socket, deadline: float) -> bytes:
     """Return the head of a request, read until `deadline` on the monotonic clock.
 
     Raises:
@@ -314,7 +314,7 @@ class ScrapeServer:
         with self._door.stream(connection, self._request_seconds) as stream:
             head_only = False
             try:
-                request = parse(read_head(stream, deadline))
+                request = parse(_read_head(stream, deadline))
                 head_only = request.method == "HEAD"
                 outcome, answer = self._answer(request)
             except RefusedError as refused:

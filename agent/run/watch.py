@@ -115,7 +115,7 @@ class ChosenGpus:
 _LOG = logging.getLogger(__name__)
 # One run under observation: the sources, chosen and paced for it, the beat on its thread, and the recording.
 _GPU_SECONDS = 0.1  # between two readings, where there is a GPU and nobody asked otherwise
-HOST_SECONDS = 1.0
+_HOST_SECONDS = 1.0
 _BATCH_SECONDS = 30.0
 # A recording must not grow for ever: from these ages of a run on (seconds) the beat is at least this slow.
 _SLOWER = ((36_000.0, 10.0), (3_600.0, 1.0))
@@ -139,7 +139,7 @@ class Subject:
         return f"{counted([gpu.sku or 'GPU' for gpu in self.gpus])} and this host"
 
 
-def chosen_sources(
+def _chosen_sources(
     host_sources: HostSources, environment: Mapping[str, str], every: float | None
 ) -> tuple[list[Source], list[Gpu], str]:
     """Return the sources for one run, the GPUs that it can use, and why there are none where there are none."""
@@ -156,11 +156,11 @@ def chosen_sources(
         else:
             gpus = visible(visible_gpus(first.get("inventory", [])), environment)
             no_gpu = "" if gpus else "the environment's list of visible GPUs does not include any GPU of this host"
-    paced: list[Source] = [Paced(source, max(HOST_SECONDS, every or 0)) for source in sources]
+    paced: list[Source] = [Paced(source, max(_HOST_SECONDS, every or 0)) for source in sources]
     return ([ChosenGpus(host_sources.gpus, gpus, first), *paced] if gpus else paced), gpus, no_gpu
 
 
-class Observation:
+class _Observation:
     """Reads from `begin` to `end` on a thread of its own. Nothing that fails here may reach the command."""
 
     def __init__(
@@ -172,7 +172,7 @@ class Observation:
         every_seconds: float | None,
         open_recording: Callable[[RecordingHeader], RecordingWriter],
     ) -> None:
-        beat = every_seconds or (_GPU_SECONDS if subject.gpus else HOST_SECONDS)
+        beat = every_seconds or (_GPU_SECONDS if subject.gpus else _HOST_SECONDS)
         self._subject = subject
         self._clock = clock
         self._proc = config.proc
@@ -196,7 +196,7 @@ class Observation:
             gpus=len(subject.gpus),
             no_gpu=subject.no_gpu,
             gpu_seconds=beat,
-            host_seconds=max(HOST_SECONDS, beat),
+            host_seconds=max(_HOST_SECONDS, beat),
         )
         self._writer = open_recording(self._header)
 
@@ -349,12 +349,12 @@ def watch(
             replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id
         )
         try:
-            sources, gpus, no_gpu = chosen_sources(host_sources, environment, every_seconds)
+            sources, gpus, no_gpu = _chosen_sources(host_sources, environment, every_seconds)
             subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
             say(f"watching {subject.what}; the report follows when the command ends")
             place = _Place()
-            sources += [*([counter] if counter else []), *([Paced(said.source, HOST_SECONDS)] if said.source else [])]
-            observed = Observation(config, subject, sources, clock, every_seconds, place.open)
+            sources += [*([counter] if counter else []), *([Paced(said.source, _HOST_SECONDS)] if said.source else [])]
+            observed = _Observation(config, subject, sources, clock, every_seconds, place.open)
             try:
                 redirect = counter.open() if counter else None
                 told = dict(environment) | said.environment | {VARIABLE: run_id}

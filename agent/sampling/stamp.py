@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 )
 
 
-def with_pseudonym(value: str, pseudonym: Callable[[str], str]) -> str:
+def _with_pseudonym(value: str, pseudonym: Callable[[str], str]) -> str:
     """Return an id with its part that may be a name replaced; as it is where there is none."""
     if value.startswith("/") or _is_address(value):
         return pseudonym(value)
@@ -57,7 +57,7 @@ _LOG = logging.getLogger(__name__)
 _MAX_NAMED = 200  # columns that are logged by name, once each; a host has no more
 
 
-class RangeChecks:
+class _RangeChecks:
     """Takes out values that cannot be true. `refused` counts them."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Identity:
 
     def _reduced(self, sensitivity: Sensitivity, value: Value) -> str | None:
         if sensitivity == "id":
-            return with_pseudonym(str(value), self._pseudonym)
+            return _with_pseudonym(str(value), self._pseudonym)
         return None if self._mode == "none" else self._pseudonym(str(value))
 
     def _pseudonym(self, name: str) -> str:
@@ -155,7 +155,7 @@ class Stamper:
     def __init__(self, node: str, identity: Identity | None = None) -> None:
         self._node = node
         self._identity = identity or Identity()
-        self.plausibility = RangeChecks()
+        self.plausibility = _RangeChecks()
 
     def stamped(self, reading: Reading, started_at: int, ended_at: int, *, amounts: bool = True) -> Tables:
         """Return the reading as rows of the contract; without its amounts where they tell of another time."""

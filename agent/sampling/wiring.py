@@ -89,7 +89,7 @@ def open_host_sources(
         *feeds,
         runs,
         *words,
-        HostInventory(config, place),
+        _HostInventory(config, place),
     ]
 
     def close() -> None:
@@ -285,7 +285,7 @@ def _place(config: AgentConfig) -> Callable[[], NodePlace]:
     return lambda: topology.place(config.node_name)
 
 
-class HostInventory:
+class _HostInventory:
     """Tells this host's size and place, its row of `inventory` at first, and again whenever it has changed."""
 
     name = "inventory"

@@ -82,7 +82,7 @@ class MountCounters:
     age_seconds: int | None = None  # since it was mounted
 
 
-def at_mounts(
+def _at_mounts(
     mounts: Sequence[Mount], kind: str, counted: Mapping[str, MountCounters], name: Callable[[str], str]
 ) -> dict[str, MountCounters]:
     """Return by mount point what is counted by name, for the mounts of this kind; `name` is that of what is mounted.
@@ -115,12 +115,12 @@ def cifs_counters(stats: str) -> dict[str, MountCounters]:
     for heading, end in zip(shares, ends, strict=True):
         block = stats[heading.end() : end]
         if (moved := _SMB_BYTES.search(block)) is not None:
-            name = share_name(heading[1].replace("\\", "/"))
+            name = _share_name(heading[1].replace("\\", "/"))
             found.setdefault(name, MountCounters(int(moved[1]), int(moved[2]), *_smb_calls(block), None))
     return found
 
 
-def share_name(source: str) -> str:
+def _share_name(source: str) -> str:
     """Return //server/share of what is mounted, which may be a directory within it."""
     return "/".join(source.split("/")[:4]).lower()
 
@@ -185,7 +185,7 @@ def lustre_target_counters(stats: str) -> MountCounters:
     )
 
 
-def lustre_system(source: str) -> str:
+def _lustre_system(source: str) -> str:
     """Return the file system's name of what is mounted: `10.0.0.1@o2ib:10.0.0.2@o2ib:/name/directory`."""
     return source.rpartition(":/")[2].partition("/")[0]
 
@@ -365,10 +365,10 @@ class DiskSource:
         if "nfs" in kinds:
             found |= nfs_counters(text(self._proc / "self" / "mountstats") or "")
         if "lustre" in kinds:
-            found |= at_mounts(mounts, "lustre", lustre_counters(self._lustre), lustre_system)
+            found |= _at_mounts(mounts, "lustre", lustre_counters(self._lustre), _lustre_system)
         if "cifs" in kinds:
             shares = cifs_counters(text(self._proc / "fs" / "cifs" / "Stats") or "")
-            found |= at_mounts(mounts, "cifs", shares, share_name)
+            found |= _at_mounts(mounts, "cifs", shares, _share_name)
         return found
 
     def coverage(self) -> list[str]:
@@ -402,7 +402,7 @@ def _block_row(name: str, before: BlockCounters | None, now: BlockCounters, elap
 
 def _name(mount: Mount) -> tuple[str, str]:
     """Return what is mounted there; of what shares its counters, all mounts have one name."""
-    names = {"lustre": lustre_system, "cifs": share_name}
+    names = {"lustre": _lustre_system, "cifs": _share_name}
     return mount.kind, names[mount.kind](mount.source) if mount.kind in names else mount.point
 
 

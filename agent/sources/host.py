@@ -24,7 +24,7 @@ from agent.wire.units import SECOND_US
 _FORM = (ArithmeticError, AssertionError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
-def processor_ticks(proc: Path) -> dict[str, int]:
+def _processor_ticks(proc: Path) -> dict[str, int]:
     """Return the ticks of all cores since boot by what they went to (user, idle, iowait, …).
 
     Raises:
@@ -107,7 +107,7 @@ def cpu_ticks(proc: Path) -> CpuTicks:
     Raises:
         SourceError: procfs does not tell them.
     """
-    ticks = processor_ticks(proc)
+    ticks = _processor_ticks(proc)
     idle, iowait = ticks.pop("idle"), ticks.pop("iowait")
     return CpuTicks(sum(spent for what, spent in ticks.items() if not what.startswith("guest")), idle, iowait)
 

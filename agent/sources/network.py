@@ -24,7 +24,7 @@ class LinkCounters:
     speed_bytes_per_second: float | None = None  # what it can carry one way
 
 
-def link_row(name: str, before: LinkCounters | None, now: LinkCounters) -> Row:
+def _link_row(name: str, before: LinkCounters | None, now: LinkCounters) -> Row:
     """Return the row of one link; amounts are None on its first reading and across a reset."""
     row: dict[str, Value] = {"device": name, "link_kind": now.kind}
     if now.speed_bytes_per_second is not None:
@@ -169,7 +169,7 @@ class NetworkSource:
         now = ports(self._sys) | interfaces(self._proc, self._sys)
         kept = list(now)[:_DEVICES_MAX]
         self.devices_left_out = len(now) - len(kept)
-        rows = [link_row(name, self._last.get(name), now[name]) for name in kept]
+        rows = [_link_row(name, self._last.get(name), now[name]) for name in kept]
         self._last = now
         return {"network_samples": rows}
 

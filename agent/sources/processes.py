@@ -199,7 +199,7 @@ def gpu_columns(held: Sequence[GpuProcess]) -> Row:
     }
 
 
-def worker_columns(tree: Tree, processes: Mapping[int, Stat], own_ticks: Spent, elapsed_seconds: float) -> Row:
+def _worker_columns(tree: Tree, processes: Mapping[int, Stat], own_ticks: Spent, elapsed_seconds: float) -> Row:
     """Return how many workers the tree has, and how busy and how blocked they are. Without workers, no shares."""
     workers = tree.workers
     busiest = max((ticks for pid in workers if (ticks := own_ticks.get(pid)) is not None), default=None)
@@ -211,7 +211,7 @@ def worker_columns(tree: Tree, processes: Mapping[int, Stat], own_ticks: Spent, 
     }
 
 
-def amount_columns(tree: Tree, ticks: Spent, read: Spent, written: Spent) -> Row:
+def _amount_columns(tree: Tree, ticks: Spent, read: Spent, written: Spent) -> Row:
     """Return what the tree spent, where it is told with this GPU; unknown where it is for any process of it."""
     cpu = _booked_total(tree, ticks)
     return {
@@ -236,7 +236,7 @@ def _total(parts: Iterable[int | None]) -> int | None:
     return known
 
 
-def run_columns(before: RunCounters | None, now: RunCounters, elapsed_seconds: float) -> Row:
+def _run_columns(before: RunCounters | None, now: RunCounters, elapsed_seconds: float) -> Row:
     """Return what a run used between two readings of its cgroup; amounts are None on the first and across a reset."""
     row: Row = {"memory_used_bytes": now.memory_used_bytes}
     if before is None:
@@ -396,7 +396,7 @@ class ProcessSource:
             if run_id not in rows:
                 before = self._last.runs.get(run_id) if self._last else None
                 counters = now.runs.get(run_id)
-                columns = run_columns(before, counters, elapsed_seconds) if counters else {}
+                columns = _run_columns(before, counters, elapsed_seconds) if counters else {}
                 cores = cores_allotted(self._sys, {**claim.limit_paths, **claim.run_directories}, claim.cores)
                 rows[run_id] = {"run_id": run_id, **columns, "cores_allotted": cores}
         return list(rows.values())
@@ -435,6 +435,6 @@ def _tree_row(
         "pid": tree.root,
         "owner": claim.attribution.owner,
         **(gpu_columns(held) if held else {}),
-        **worker_columns(tree, table.processes, spending.own_ticks, spending.elapsed_seconds),
-        **amount_columns(tree, spending.ticks, spending.read, spending.written),
+        **_worker_columns(tree, table.processes, spending.own_ticks, spending.elapsed_seconds),
+        **_amount_columns(tree, spending.ticks, spending.read, spending.written),
     }

@@ -119,7 +119,7 @@ def _believed_holder(entry: object) -> _Seen | None:
 HOLDINGS_SECTION = "holdings"
 
 # When a run takes a GPU and gives it back: the edges of what is held, across restarts of the agent.
-HoldingKey = tuple[str, str, int]  # run id, the GPU's UUID, and attempt
+_HoldingKey = tuple[str, str, int]  # run id, the GPU's UUID, and attempt
 
 
 class Holdings:
@@ -167,7 +167,7 @@ def authorities(state_file: StateFile) -> frozenset[str]:
     return frozenset(one.attribution.scheduler for _, one in held.values())
 
 
-def _key(one: GpuHold) -> HoldingKey:
+def _key(one: GpuHold) -> _HoldingKey:
     return (one.attribution.run_id, one.gpu_uuid, one.attribution.attempt or 0)
 
 
@@ -188,16 +188,16 @@ def _row(one: GpuHold, since: int, until: int | None) -> Row:
     }
 
 
-def _to_keep(held: Mapping[HoldingKey, tuple[int, GpuHold]], now: int) -> dict[str, Any]:
+def _to_keep(held: Mapping[_HoldingKey, tuple[int, GpuHold]], now: int) -> dict[str, Any]:
     return {"seen_at": now, "open": [{**_row(one, since, None)} for since, one in held.values()]}
 
 
-def _kept_holdings(section: Mapping[str, Any]) -> tuple[dict[HoldingKey, tuple[int, GpuHold]], int | None]:
+def _kept_holdings(section: Mapping[str, Any]) -> tuple[dict[_HoldingKey, tuple[int, GpuHold]], int | None]:
     """Return what an earlier agent left open, and when it last looked; what it did not write so is passed over."""
     seen_at, rows = section.get("seen_at"), section.get("open")
     if not isinstance(seen_at, int) or not isinstance(rows, list):
         return {}, None
-    found: dict[HoldingKey, tuple[int, GpuHold]] = {}
+    found: dict[_HoldingKey, tuple[int, GpuHold]] = {}
     for row in rows:
         try:
             one, since = _hold_of_row(row), int(row["started_at"])

@@ -107,7 +107,7 @@ INET_DIAG_CGROUP_ID = 21
 _SOCKETS_QUESTION = struct.Struct("=BBBBI48x")  # struct inet_diag_req_v2
 
 
-def tcp_messages(ask: Listing, states: int, extensions: int = 0) -> Iterator[bytes]:
+def _tcp_messages(ask: Listing, states: int, extensions: int = 0) -> Iterator[bytes]:
     """Yield an inet_diag message for each socket, IPv4 and IPv6, in one of these states (bits by TCP state).
 
     `extensions` are bits of further attributes, each at its number less one.
@@ -164,7 +164,7 @@ def tcp_sockets(ask: Listing = listing) -> Dump:
     found: dict[int, Socket] = {}
     left_out = 0
     with understanding(_SOCK_DIAG_PLACE):
-        for body in tcp_messages(ask, _CONNECTION_STATES, 1 << (INET_DIAG_INFO - 1)):
+        for body in _tcp_messages(ask, _CONNECTION_STATES, 1 << (INET_DIAG_INFO - 1)):
             if len(found) >= SOCKETS_MAX:
                 left_out += 1
             elif (one := socket_of(body)) is not None:
@@ -226,7 +226,7 @@ def listeners(ask: Listing = listing) -> list[Listener]:
         SourceError: the kernel does not tell.
         ValueError: it tells in a form that is not known.
     """
-    return [listener_of(body) for body in islice(tcp_messages(ask, _LISTEN), _LISTENERS_MAX)]
+    return [listener_of(body) for body in islice(_tcp_messages(ask, _LISTEN), _LISTENERS_MAX)]
 
 
 def listener_of(body: bytes) -> Listener:

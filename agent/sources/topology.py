@@ -71,8 +71,8 @@ def read_text(path: Path) -> str:
 
 
 # A CSV table of nodes: `node,rack[,block,zone]`, or one switch a column as network operators export it.
-RACK_COLUMNS = ("node", "rack")
-TOR_COLUMNS = ("ip", "DSW", "PSW", "ASW")  # host, core, aggregation and top-of-rack switch
+_RACK_COLUMNS = ("node", "rack")
+_TOR_COLUMNS = ("ip", "DSW", "PSW", "ASW")  # host, core, aggregation and top-of-rack switch
 
 
 def read_table(path: Path) -> Mapping[str, NodePlace]:
@@ -100,7 +100,7 @@ def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, Node
         node = _word(row, key)
         if node is None:
             continue
-        site = _switch_site(row) if key == TOR_COLUMNS[0] else _rack_site(row)
+        site = _switch_site(row) if key == _TOR_COLUMNS[0] else _rack_site(row)
         if sites.setdefault(node, site) != site:
             raise ConfigError(f"{path}, line {reader.line_num}: {node} is already in another rack; keep one of the two")
         if len(sites) > MOST_NODES:
@@ -109,11 +109,11 @@ def _table_sites(path: Path, reader: "csv.DictReader[str]") -> Mapping[str, Node
 
 
 def _table_key(path: Path, columns: Sequence[str]) -> str:
-    for form in (RACK_COLUMNS, TOR_COLUMNS):
+    for form in (_RACK_COLUMNS, _TOR_COLUMNS):
         if set(form) <= set(columns):
             return form[0]
     message = f"{path} has the columns {', '.join(columns) or 'of an empty file'}; expected node,rack[,block,zone]"
-    raise ConfigError(f"{message} or {','.join(TOR_COLUMNS)}")
+    raise ConfigError(f"{message} or {','.join(_TOR_COLUMNS)}")
 
 
 def _rack_site(row: Mapping[str, str | None]) -> NodePlace:
@@ -121,7 +121,7 @@ def _rack_site(row: Mapping[str, str | None]) -> NodePlace:
 
 
 def _switch_site(row: Mapping[str, str | None]) -> NodePlace:
-    core, aggregation, top = (_word(row, name) for name in TOR_COLUMNS[1:])
+    core, aggregation, top = (_word(row, name) for name in _TOR_COLUMNS[1:])
     return NodePlace(rack=None if top is None else f"{aggregation}/{top}", block=aggregation, zone=core)
 
 
@@ -209,7 +209,7 @@ _BETWEEN_NAMES = re.compile(r",(?![^\[]*\])")  # commas outside brackets
 _CONTINUED = re.compile(r"\\\s*\n")
 
 
-def read_slurm(path: Path) -> Mapping[str, NodePlace]:
+def _read_slurm(path: Path) -> Mapping[str, NodePlace]:
     """Return where each node of a topology.conf or .yaml sits: by its switches (tree plugin) or its block.
 
     A node under two leaf switches has no one rack, and none is claimed for it. Of several topologies in a file the
@@ -342,7 +342,7 @@ def read_topology(
     if table is not None:
         files.append((table.name, read_table(table)))
     if slurm is not None:
-        files.append((slurm.name, read_slurm(slurm)))
+        files.append((slurm.name, _read_slurm(slurm)))
     return Topology(NodePlace(rack or None, block or None, zone or None), tuple(files))
 
 

@@ -17,8 +17,8 @@ from agent.spool.segment_store import Pile, SegmentStore, occupied, rows_of
 
 _LOG = logging.getLogger(__name__)
 # Where the bodies of batches are: in segments, or in memory as long as the disk refuses them.
-FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-FULL_DISK_TRIES = 8  # each makes room by one batch
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_FULL_DISK_TRIES = 8  # each makes room by one batch
 
 
 class Bodies:
@@ -33,11 +33,11 @@ class Bodies:
 
     def write(self, sequence: int, body: bytes, make_room: Callable[[], bool]) -> bool:
         """Store a batch; return whether it is durably on the disk, else it is held in memory."""
-        for _ in range(FULL_DISK_TRIES):
+        for _ in range(_FULL_DISK_TRIES):
             try:
                 self._segments.write(sequence, body)
             except OSError as error:
-                if error.errno in FULL_DISK and make_room():
+                if error.errno in _FULL_DISK and make_room():
                     continue
                 self._hold(sequence, body, error)
                 return False
@@ -329,11 +329,11 @@ class Spool:
         self._done = []
 
     def _numbered_anew(self) -> dict[int, int]:
-        for _ in range(FULL_DISK_TRIES - 1):
+        for _ in range(_FULL_DISK_TRIES - 1):
             try:
                 return self._segments.begin_stream(list(self._waiting), self._bodies.held)
             except OSError as error:
-                if error.errno not in FULL_DISK or not self._make_room():
+                if error.errno not in _FULL_DISK or not self._make_room():
                     raise
         return self._segments.begin_stream(list(self._waiting), self._bodies.held)
 

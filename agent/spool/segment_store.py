@@ -21,26 +21,26 @@ from agent.files import ASIDE, Disk, hold_lock
 from agent.spool.losses import HIGHEST, Range, lost_ranges, noted
 from agent.wire.envelope import MAX_BYTES, header_of, open_envelope, seal
 
-SUFFIX = ".batch"
-DONE = ".done"  # in its place: a batch that is over, and only its number is still needed
+_SUFFIX = ".batch"
+_DONE = ".done"  # in its place: a batch that is over, and only its number is still needed
 _DIGITS = 20
 
 
-def file_name(sequence: int, suffix: str = SUFFIX) -> str:
+def _file_name(sequence: int, suffix: str = _SUFFIX) -> str:
     """Return the name of a batch's file; in the order of names they are in the order of sequences."""
     return f"{sequence:0{_DIGITS}}{suffix}"
 
 
-def sequence_of(name: str, suffix: str = SUFFIX) -> int | None:
+def _sequence_of(name: str, suffix: str = _SUFFIX) -> int | None:
     """Return the sequence that a file name says, None where it is none of ours."""
     stem = name.removesuffix(suffix)
     right = name.endswith(suffix) and len(stem) == _DIGITS and stem.isascii() and stem.isdecimal()
     return int(stem) if right and int(stem) < HIGHEST else None
 
 
-def fault_of(path: Path, stream: str) -> str:
+def _fault_of(path: Path, stream: str) -> str:
     """Return why a file is no batch of this stream; empty where it is one."""
-    sequence = sequence_of(path.name)
+    sequence = _sequence_of(path.name)
     if sequence is None or path.is_symlink() or not path.is_file():
         return "not a batch file name"
     try:
@@ -200,7 +200,7 @@ NOTE = "stream"
 _NOTE_BYTES_MAX = 1024  # of a note; a longer one is none
 
 
-class StreamNote:
+class _StreamNote:
     """The note of one spool's directory."""
 
     def __init__(self, directory: Path, disk: Disk, quarantine: Quarantine) -> None:
@@ -300,7 +300,7 @@ class SegmentStore:
             raise SpoolError(f"cannot use {directory} as a spool ({error}); each agent needs its own") from error
         try:
             self._quarantine = Quarantine(directory / _QUARANTINE, self._disk)
-            self._note = StreamNote(directory, self._disk, self._quarantine)
+            self._note = _StreamNote(directory, self._disk, self._quarantine)
             self.stream = self._note.settle()
             self._clear_others()
             self.lost = self._lost()
@@ -342,12 +342,12 @@ class SegmentStore:
     def mark_done(self, sequence: int) -> None:
         """Note that of a batch only the number is needed. Where the disk refuses, it is sent again after a restart."""
         with contextlib.suppress(OSError):
-            self._disk.rename(self._path(sequence), self._path(sequence, DONE))
+            self._disk.rename(self._path(sequence), self._path(sequence, _DONE))
 
     def remove_done(self, sequence: int) -> None:
         """Forget a number: a higher one is there."""
         with contextlib.suppress(OSError):
-            self._disk.remove(self._path(sequence, DONE))
+            self._disk.remove(self._path(sequence, _DONE))
 
     def set_aside(self, sequence: int, why: str) -> bool:
         """Move a batch into quarantine; return whether it is out of the way."""
@@ -391,7 +391,7 @@ class SegmentStore:
         moved: dict[int, int] = {}
         for sequence in waiting:
             if (body := self._renumbered(sequence, held.get(sequence), stream, len(moved))) is not None:
-                self._disk.create(self._directory / stream / file_name(len(moved)), body)
+                self._disk.create(self._directory / stream / _file_name(len(moved)), body)
                 moved[len(moved)] = occupied(len(body))
         self._disk.sync_directory(self._directory / stream)
         self._disk.sync_directory(self._directory)
@@ -411,16 +411,16 @@ class SegmentStore:
         What is no batch of this stream is set aside, whatever it is; its number is not given again.
         """
         for path in self._files():
-            if (done := sequence_of(path.name, DONE)) is not None:
+            if (done := _sequence_of(path.name, _DONE)) is not None:
                 self.done.append(done)
                 continue
-            wrong, sequence = fault_of(path, self.stream), sequence_of(path.name)
+            wrong, sequence = _fault_of(path, self.stream), _sequence_of(path.name)
             if wrong or sequence is None:
                 self._quarantine.take(path, self.stream, wrong)
                 self.broken += [] if sequence is None else [sequence]
             else:
                 self.found[sequence] = occupied(path.stat().st_size)
-        set_aside = [sequence_of(name) for name in self._quarantine.names_of(self.stream)]
+        set_aside = [_sequence_of(name) for name in self._quarantine.names_of(self.stream)]
         given = [*self.found, *self.broken, *self.done, *(last for _, last in self.lost), *set_aside]
         self.following = max((number for number in given if number is not None), default=-1) + 1
 
@@ -453,5 +453,5 @@ class SegmentStore:
             elif path.name not in (_LOCK, NOTE, _LOST, _QUARANTINE, self.stream):
                 self._quarantine.take(path, "none", "not of this stream")
 
-    def _path(self, sequence: int, suffix: str = SUFFIX) -> Path:
-        return self._directory / self.stream / file_name(sequence, suffix)
+    def _path(self, sequence: int, suffix: str = _SUFFIX) -> Path:
+        return self._directory / self.stream / _file_name(sequence, suffix)

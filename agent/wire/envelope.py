@@ -84,7 +84,7 @@ def unpacked(frame: bytes, max_bytes: int) -> bytes:
     return content
 
 
-class Beginning:
+class _Beginning:
     """Reads the first bytes of what a frame holds; the rest may be damaged."""
 
     def __init__(self, frame: bytes) -> None:
@@ -206,7 +206,7 @@ def header_of(body: bytes) -> Header:
         EnvelopeError: it is no batch, or damaged so far.
     """
     declared_bytes(body)
-    content = Beginning(body)
+    content = _Beginning(body)
     length = _header_length(memoryview(content.read(_LENGTH.size)))
     return _header_in(memoryview(content.read(length)), length)
 

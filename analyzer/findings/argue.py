@@ -172,26 +172,26 @@ def signal(
     return None
 
 
-PlottedSeries = tuple[str, str, Callable[[RunWindow], float | None], float | None]
+_PlottedSeries = tuple[str, str, Callable[[RunWindow], float | None], float | None]
 
 
-def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[PlottedSeries, ...]:
+def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[_PlottedSeries, ...]:
     """Return the figures of a rule, the most telling first."""
-    worker: PlottedSeries = (
+    worker: _PlottedSeries = (
         "busiest worker",
         "% of a core",
         lambda w: _share(w.busiest),
         _mark(limits.worker_full_permille),
     )
-    disk: PlottedSeries = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(limits.disk_busy_permille))
-    waiting: PlottedSeries = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
-    copies: PlottedSeries = ("copies to GPUs", "GB/s", _copied, None)
-    clock: PlottedSeries = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
-    fabric: PlottedSeries = ("exchange, per host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
-    chip: PlottedSeries = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
+    disk: _PlottedSeries = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(limits.disk_busy_permille))
+    waiting: _PlottedSeries = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
+    copies: _PlottedSeries = ("copies to GPUs", "GB/s", _copied, None)
+    clock: _PlottedSeries = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
+    fabric: _PlottedSeries = ("exchange, per host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
+    chip: _PlottedSeries = ("SM activity", "%", lambda w: _share(w.activity) if w.sm_ms else None, None)
     if state == "communicating":
         return (clock,) if cause == "straggler" else (fabric, chip)
-    by_cause: dict[str, tuple[PlottedSeries, ...]] = {
+    by_cause: dict[str, tuple[_PlottedSeries, ...]] = {
         "preprocessing": (worker,),
         "loader_software": (worker, disk),
         "storage": (disk, waiting),

@@ -283,7 +283,7 @@ class FindingHistory:
 def read_case(session: "Session", period: Period, now_us: int) -> FindingHistory:
     """Return what is kept of a period's findings. `now_us` decides which mutes still hold, and nothing else."""
     return FindingHistory(
-        lives(session, period.end), judgements(session), muted(mutes(session), now_us), closed_within(session, period)
+        lives(session, period.end), judgements(session), muted(mutes(session), now_us), _closed_within(session, period)
     )
 
 
@@ -299,7 +299,7 @@ def lives(session: "Session", moment_us: int) -> dict[str, Life]:
     return {finding_id: life for finding_id, life in known.items() if life is not None}
 
 
-def closed_within(session: "Session", period: Period) -> int:
+def _closed_within(session: "Session", period: Period) -> int:
     """Return how many findings were closed in a period, and not opened again in it; suspicions are not counted."""
     (count,) = session.row(
         "SELECT count(*) FROM finding_book b WHERE closed_at > $start AND closed_at <= $end AND state <> 'unexplained' "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 
-def kept_row(
+def _kept_row(
     session: "Session", file: str, minutes: str, finding: Finding, period: "Period", **limits: int
 ) -> tuple[Any, ...]:
     """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up.
@@ -81,7 +81,7 @@ def idle_gpus(session: "Session", finding: Finding, period: Period, limits: Thre
         StoreError: the store does not answer.
     """
     return IdleGpus(
-        *kept_row(
+        *_kept_row(
             session,
             "findings/explain/idle.sql",
             _MINUTES,
@@ -94,7 +94,7 @@ def idle_gpus(session: "Session", finding: Finding, period: Period, limits: Thre
     )
 
 
-WindowValue = Callable[[RunWindow], int | None]
+_WindowValue = Callable[[RunWindow], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _of_time(what: str, gpus: IdleGpus, found_ms: int | None, limits: Thresholds
         return Sign(what, "not reported", needed, None)
     share = 1000 * found_ms // gpus.measured_ms
     return Sign(
-        what, f"{whole_percent(share)} of {hours_words(gpus.measured_ms)}", needed, share >= limits.covered_permille
+        what, f"{whole_percent(share)} of {_hours_words(gpus.measured_ms)}", needed, share >= limits.covered_permille
     )
 
 
@@ -186,10 +186,10 @@ def _unused(gpus: IdleGpus, limits: Thresholds) -> Sign:
         return Sign(what, "not reported", needed, None)
     beyond = 1000 * gpus.worked_ms > (1000 - limits.covered_permille) * gpus.measured_ms
     worked_ms = gpus.before_ms + (gpus.worked_ms if beyond else 0)
-    return Sign(what, hours_words(worked_ms) if worked_ms else "none", needed, not worked_ms)
+    return Sign(what, _hours_words(worked_ms) if worked_ms else "none", needed, not worked_ms)
 
 
-def hours_words(milliseconds: int) -> str:
+def _hours_words(milliseconds: int) -> str:
     """Return GPU time as a person reads it."""
     return f"{milliseconds / HOUR_MS:,.1f} h" if milliseconds >= HOUR_MS // 20 else "minutes"
 
@@ -209,7 +209,7 @@ def median(values: Sequence[int | None]) -> int | None:
 def _sign(
     what: str,
     windows: Sequence[RunWindow],
-    read: WindowValue,
+    read: _WindowValue,
     mark: int,
     shown: Callable[[int], str] = whole_percent,
     *,
@@ -332,7 +332,7 @@ def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, 
         return (busy, _sign("power, of its limit", windows, lambda w: w.power, mark, most_allowed=True))
     exchanges = any(exchange.links_busy(window, limits) for window in windows)
     thin = limits.underused_sm_permille if exchanges else limits.ineffective_sm_permille
-    chip: tuple[tuple[str, WindowValue, int], ...] = (
+    chip: tuple[tuple[str, _WindowValue, int], ...] = (
         ("SM activity", lambda w: w.activity, thin),
         ("tensor cores", lambda w: w.tensor, limits.underused_tensor_permille),
         ("memory bandwidth", lambda w: w.dram, limits.underused_dram_permille),
@@ -397,7 +397,7 @@ _NOT_REPORTED = "not reported"
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenGpus:
+class _BrokenGpus:
     """GPU milliseconds that a finding calls broken, and what is known of them; None where nothing is kept of them.
 
     Of `told_ms` samples are kept: `lost_ms` the driver said that they are gone. `down_ms` their host was down for its
@@ -411,7 +411,7 @@ class BrokenGpus:
 
 
 @dataclass(frozen=True, slots=True)
-class LostWork:
+class _LostWork:
     """How runs ended that lost their work, and how long before that the last checkpoint was seen (milliseconds).
 
     `unsaved_ms` is since the attempt began where none was; of several runs it is that which lost most, `lost_ms`.
@@ -441,7 +441,7 @@ def broken_signs(session: "Session", finding: Finding, period: Period, limits: T
     if not found.told_ms or found.lost_ms is None:
         return down, Sign("its GPUs answered", "never", f"{whole_percent(least)} or less", True)
     answered = 1000 * (found.told_ms - found.lost_ms) // max(found.claimed_ms, found.told_ms)
-    seen = f"{whole_percent(answered)} of {hours_words(found.claimed_ms)}"
+    seen = f"{whole_percent(answered)} of {_hours_words(found.claimed_ms)}"
     return down, Sign("its GPUs answered", seen, f"{whole_percent(least)} or less", answered <= least)
 
 
@@ -460,7 +460,7 @@ def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Si
         "end": period.end,
     }
     (select,) = statements("findings/explain/lost.sql")
-    found = LostWork(*session.row(select, asked))
+    found = _LostWork(*session.row(select, asked))
     words = " or ".join(ending.replace("_", " ") for ending in endings)
     ended = Sign(
         f"ended as {words}",
@@ -479,8 +479,8 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
     if part is None or not whole:
         return Sign(what, _NOT_REPORTED, needed, None)
     share = 1000 * part // whole
-    return Sign(what, f"{whole_percent(share)} of {hours_words(whole)}", needed, share >= mark)
+    return Sign(what, f"{whole_percent(share)} of {_hours_words(whole)}", needed, share >= mark)
 
 
-def _broken(session: "Session", finding: Finding, period: Period) -> BrokenGpus:
-    return BrokenGpus(*kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))
+def _broken(session: "Session", finding: Finding, period: Period) -> _BrokenGpus:
+    return _BrokenGpus(*_kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))

@@ -21,7 +21,7 @@ from analyzer.text.words import counted, days, money, percent, plain, span_words
 if TYPE_CHECKING:
     from collector.store.session import Session
 
-WEEKS_MOST = 8
+_WEEKS_MOST = 8
 _WEEKS_LEAST = 3  # below, a median is one week's word
 _SURE = 3.5
 _TO_SIGMA = 1.4826
@@ -73,7 +73,7 @@ def weeks_missing(known: frozenset[int], start: int) -> int:
     return _WEEKS_LEAST - weeks
 
 
-def like_hours(known: frozenset[int], hours: Sequence[int], start: int) -> tuple[list[int], int]:
+def _like_hours(known: frozenset[int], hours: Sequence[int], start: int) -> tuple[list[int], int]:
     """Return the hours before `start` that these are compared with, and how many weeks of them there are."""
     found = [hour - week * WEEK_US for hour in hours for week in _weeks(known, hour, start)]
     return found, max(1, round(len(found) / max(1, len(hours))))
@@ -81,7 +81,7 @@ def like_hours(known: frozenset[int], hours: Sequence[int], start: int) -> tuple
 
 def _weeks(known: frozenset[int], hour: int, start: int) -> list[int]:
     first = (hour - start) // WEEK_US + 1  # a period of weeks is not compared with itself
-    return [week for week in range(first, first + WEEKS_MOST) if hour - week * WEEK_US in known]
+    return [week for week in range(first, first + _WEEKS_MOST) if hour - week * WEEK_US in known]
 
 
 def _like(cost: Mapping[int, int], known: frozenset[int], hour: int, start: int) -> list[int]:
@@ -92,7 +92,7 @@ def _scale(cost: Mapping[int, int], known: frozenset[int], start: int) -> float 
     """Return how far hours before usually lie from such hours, as one standard deviation; None where nobody knows."""
     by_kind: dict[int, list[int]] = {}
     for hour in known:
-        if start - WEEKS_MOST * WEEK_US <= hour < start:
+        if start - _WEEKS_MOST * WEEK_US <= hour < start:
             by_kind.setdefault(hour % WEEK_US, []).append(cost.get(hour, 0))
     apart = [
         abs(amount - middle)
@@ -160,7 +160,7 @@ class Anomalies:
 
 def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
     """Read a period against the weeks before it."""
-    since = period.start - WEEKS_MOST * WEEK_US
+    since = period.start - _WEEKS_MOST * WEEK_US
     known = frozenset(
         hour
         for (hour,) in session.rows("SELECT hour FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, period.end])
@@ -189,7 +189,7 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
 def _explained(
     session: "Session", by_name: str, team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
 ) -> Anomaly:
-    like, weeks = like_hours(known, one.hours, period.start)
+    like, weeks = _like_hours(known, one.hours, period.start)
     asked = {"hours": list(one.hours), "like": like, "weeks": weeks, "team": team, "everything": what == "cost"}
     rows = [Contribution(*row) for row in session.rows(by_name, asked)]
     sign = 1 if one.impact > 0 else -1

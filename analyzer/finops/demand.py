@@ -121,7 +121,7 @@ def asked_for(session: "Session", start: int, end: int) -> dict[SkuAndOption, di
     return found
 
 
-def waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
+def _waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
     """Return what waits at the end of the newest hour, most GPUs first."""
     rows = session.rows(
         "SELECT sku, count(*), sum(gpus)::BIGINT FROM runs WHERE submitted_at < ? AND started_at IS NULL "
@@ -131,7 +131,7 @@ def waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
     return tuple(Waiting(*row) for row in rows)
 
 
-def summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list[SkuAndOption]") -> dict[int, int]:
+def _summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list[SkuAndOption]") -> dict[int, int]:
     """Return GPU milliseconds by hour of several kinds."""
     found: dict[int, int] = {}
     for kind in wanted:
@@ -141,7 +141,7 @@ def summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list
 
 
 _HISTORY_DAYS = 98
-AHEAD_DAYS = 28
+_AHEAD_DAYS = 28
 _MIX_DAYS_LEAST = 7
 # Stages whose runs are short or begin again cheaply; what trains or serves is not counted as such (ours).
 _INTERRUPTIBLE = ("data preparation", "evaluation")
@@ -196,12 +196,12 @@ def outlook(
     days = _days(start, today, timezone)
     stages = sorted({stage for _, stage in demand})
     lines = [
-        _line(stage, summed_hours(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages
+        _line(stage, _summed_hours(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages
     ]
-    whole = _line("all", summed_hours(demand, list(demand)), days)
+    whole = _line("all", _summed_hours(demand, list(demand)), days)
     mixes = tuple(_mix(sku, demand, days, whole, now, prices, gpus) for sku in _skus(demand, gpus))
     ordered = tuple(sorted(lines, key=lambda line: (-line.milliseconds, line.stage)))
-    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, waiting_runs(session, now), mixes)
+    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, _waiting_runs(session, now), mixes)
 
 
 def _whole_day(first: int, timezone: str) -> int:
@@ -216,8 +216,8 @@ def _days(start: int, end: int, timezone: str) -> list[int]:
 
 def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLine:
     by_day = [sum(hours.get(hour, 0) for hour in range(start, end, HOUR_US)) for start, end in pairwise(days)]
-    last = by_day[-AHEAD_DAYS:]
-    return StageLine(stage, len(last), sum(last), forecast(by_day, AHEAD_DAYS))
+    last = by_day[-_AHEAD_DAYS:]
+    return StageLine(stage, len(last), sum(last), forecast(by_day, _AHEAD_DAYS))
 
 
 def _skus(demand: Mapping[SkuAndOption, object], gpus: Mapping[SkuAndOption, int]) -> list[str]:
@@ -270,13 +270,13 @@ def _growth(whole: StageLine) -> tuple[tuple[int, int], tuple[int, int] | None]:
     ahead = whole.ahead
     if ahead is None or not whole.milliseconds:
         return (1, 1), None
-    past = whole.milliseconds * AHEAD_DAYS // whole.days  # of as many days as lie ahead
+    past = whole.milliseconds * _AHEAD_DAYS // whole.days  # of as many days as lie ahead
     high = None if ahead.high is None else (ahead.high, past)
     return (ahead.total, past), high
 
 
 def _hours(demand: Mapping[SkuAndOption, Mapping[int, int]], kinds: list[SkuAndOption], hours: range) -> list[int]:
-    found = summed_hours(demand, kinds)
+    found = _summed_hours(demand, kinds)
     return [found.get(hour, 0) for hour in hours]
 
 
@@ -313,7 +313,9 @@ def _first(report: Outlook) -> str:
     asked = f"{gpu_hours(whole.milliseconds, 0)} GPU-hours were requested in {counted(whole.days, 'day')}"
     if whole.ahead is None:
         return f"{asked}; a forecast needs a week."
-    said = f"{asked}; the forecast for the next {AHEAD_DAYS} days is {gpu_hours(whole.ahead.total, 0)}{_between(whole)}"
+    said = (
+        f"{asked}; the forecast for the next {_AHEAD_DAYS} days is {gpu_hours(whole.ahead.total, 0)}{_between(whole)}"
+    )
     held = "".join(
         f" {each.runs:,} {'run waits' if each.runs == 1 else 'runs wait'} for {each.gpus:,}"
         f" {plain(each.sku or 'GPUs')} now."
@@ -336,7 +338,7 @@ def _stages(report: Outlook, layout: TextLayout) -> list[str]:
             width=14,
             together=lambda values: _column(values[:-1], values[-1]) if whole.days else [UNKNOWN] * len(values),
         ),
-        TableColumn(f"next {AHEAD_DAYS}", lambda line: line.ahead and line.ahead.total, _WHOLE_HOURS, 14),
+        TableColumn(f"next {_AHEAD_DAYS}", lambda line: line.ahead and line.ahead.total, _WHOLE_HOURS, 14),
         TableColumn("80% between", _span, width=24),
     )
     found = paper_lines(columns, (*report.stages, whole))

@@ -27,7 +27,7 @@ _GPU_HOURS = 11_000  # booked at once, as in a chunk of the ledger (chunks.py)
 
 
 @dataclass(frozen=True, slots=True)
-class AmountKind:
+class _AmountKind:
     """One kind of amounts: its column in amount_hours, the samples it is made of, its tables, whether tiers hold it."""
 
     name: str
@@ -37,12 +37,12 @@ class AmountKind:
 
 
 _KINDS = (
-    AmountKind("served", ("service_samples",), ("served",)),
-    AmountKind("latency", ("service_samples",), ("latency",), has_tiers=False),
-    AmountKind("progress", ("progress",), ("progress",), has_tiers=False),
-    AmountKind("energy", ("gpu_samples",), ("energy",)),
-    AmountKind("activity", ("gpu_samples",), ("activity",)),
-    AmountKind("traffic", ("network_samples", "flow_samples", "gpu_samples"), ("traffic",)),
+    _AmountKind("served", ("service_samples",), ("served",)),
+    _AmountKind("latency", ("service_samples",), ("latency",), has_tiers=False),
+    _AmountKind("progress", ("progress",), ("progress",), has_tiers=False),
+    _AmountKind("energy", ("gpu_samples",), ("energy",)),
+    _AmountKind("activity", ("gpu_samples",), ("activity",)),
+    _AmountKind("traffic", ("network_samples", "flow_samples", "gpu_samples"), ("traffic",)),
 )
 TABLES = tuple(table for kind in _KINDS for table in kind.tables)
 # What is told of as a correction, of which subject.
@@ -129,7 +129,7 @@ def _book(session: "Session", span: Span, kept: Mapping[str, int], now_us: int) 
     session.load("amount_hours", columns, rows)
 
 
-def _source(session: "Session", kind: AmountKind, span: Span, kept: int) -> str | None:
+def _source(session: "Session", kind: _AmountKind, span: Span, kept: int) -> str | None:
     """Return what a kind is booked from: samples, tiers where those have expired, or None: nothing is kept."""
     if span.start >= kept:
         return "samples"

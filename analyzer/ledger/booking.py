@@ -65,7 +65,7 @@ def rates_of(session: Session, book: "PriceBook", kinds: str = _KINDS) -> None:
     session.load("rates", columns, rows)
 
 
-def publish_chunk(session: Session, chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
+def _publish_chunk(session: Session, chunk: Chunk, settings: Settings, versions: Versions, now_us: int) -> Published:
     """Write `priced` into the ledger and say what became of it."""
     told: dict[str, object] = {"rules": versions.rules, "prices": versions.prices, "now_us": now_us}
     told |= {"from_us": chunk.from_ms * 1000, "until_us": chunk.until_ms * 1000}
@@ -220,7 +220,7 @@ def _book_chunk(
         run_with(session, "ledger/booking.sql", booking_texts(), span | rules_of)
         rates_of(session, rules.book)
         run_with(session, "ledger/cost.sql", _SPLIT, {})
-        return publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
+        return _publish_chunk(session, chunk, rules.settings, rules.versions, rules.now_us)
 
 
 def _keep_habits(session: Session, span: Mapping[str, int], limits: Thresholds) -> None:

@@ -11,7 +11,7 @@ _NONE = "NULL"
 
 
 @dataclass(frozen=True, slots=True)
-class Unworked:
+class _Unworked:
     """Time in which nothing was worked, or nobody says. The first of these whose `when` holds takes all of it.
 
     `when` is over: rid (the holder), host_state (what the scheduler says of the host), up (whether the GPU answered;
@@ -25,7 +25,7 @@ class Unworked:
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class _Worked:
     """A part of the time in which something was worked. All of these are taken; their milliseconds sum to the whole.
 
     All but `state` are SQL over `s` of sql/booking.sql: a bucket of a run with the verdict of its window.
@@ -41,48 +41,48 @@ class Worked:
 
 
 UNWORKED = (
-    Unworked("rid IS NULL AND host_state = 'drained'", "unallocated", "'drained'"),
-    Unworked("rid IS NULL AND host_state = 'reserved'", "unallocated", "'reserved_unused'"),
-    Unworked("is_holder_lost AND up", "unobserved", "'records_lost'"),
-    Unworked("rid IS NULL AND is_fragment", "unallocated", "'fragmented'"),
-    Unworked("up = false", "broken", "'gpu_lost'"),
-    Unworked("host_state = 'down' AND up IS NULL", "broken", "'node_down'"),
-    Unworked("is_holder_lost", "unobserved", "'records_lost'"),
-    Unworked("rid IS NULL AND (up OR is_scheduled)", "unallocated", "'free'"),
+    _Unworked("rid IS NULL AND host_state = 'drained'", "unallocated", "'drained'"),
+    _Unworked("rid IS NULL AND host_state = 'reserved'", "unallocated", "'reserved_unused'"),
+    _Unworked("is_holder_lost AND up", "unobserved", "'records_lost'"),
+    _Unworked("rid IS NULL AND is_fragment", "unallocated", "'fragmented'"),
+    _Unworked("up = false", "broken", "'gpu_lost'"),
+    _Unworked("host_state = 'down' AND up IS NULL", "broken", "'node_down'"),
+    _Unworked("is_holder_lost", "unobserved", "'records_lost'"),
+    _Unworked("rid IS NULL AND (up OR is_scheduled)", "unallocated", "'free'"),
     # Silence is not idleness: where nobody was asked, the driver's last word is no state.
-    Unworked("up IS NULL AND is_sample_lost", "unobserved", "'records_lost'"),
-    Unworked("up IS NULL AND NOT is_seen", "unobserved", "'never_seen'"),
-    Unworked("up IS NULL AND is_long", "unobserved", "'agent_down'"),
-    Unworked("up IS NULL OR is_blind", "unobserved", "'gap'"),
-    Unworked("fixed = 'starting'", "starting", "starting_as"),
-    Unworked("fixed IS NOT NULL", "held_idle", "fixed"),
-    Unworked("true", "unobserved", "'gap'"),
+    _Unworked("up IS NULL AND is_sample_lost", "unobserved", "'records_lost'"),
+    _Unworked("up IS NULL AND NOT is_seen", "unobserved", "'never_seen'"),
+    _Unworked("up IS NULL AND is_long", "unobserved", "'agent_down'"),
+    _Unworked("up IS NULL OR is_blind", "unobserved", "'gap'"),
+    _Unworked("fixed = 'starting'", "starting", "starting_as"),
+    _Unworked("fixed IS NOT NULL", "held_idle", "fixed"),
+    _Unworked("true", "unobserved", "'gap'"),
 )
 _AT_WORK = "input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
 _BEYOND, _IDLE = "still_ms * beyond_policy_permille // 1000", "still_ms * idle_permille // 1000"
 WORKED = (
-    Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
+    _Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
     # What stood still: of a service it is its reserve, of a person's session it is held, else it waits for input.
-    Worked("headroom", "'declared'", f"still_ms - {_BEYOND} - {_IDLE}", "is_service"),
-    Worked("headroom", "'beyond_policy'", _BEYOND, "is_service"),
-    Worked("held_idle", "'abandoned'", _IDLE, "is_service"),
-    Worked("held_idle", "'held_memory'", "still_ms", "is_interactive"),
-    Worked("starved", "input_cause", "still_ms", "input_cause IS NOT NULL AND NOT waits", "input_confidence"),
-    Worked(
+    _Worked("headroom", "'declared'", f"still_ms - {_BEYOND} - {_IDLE}", "is_service"),
+    _Worked("headroom", "'beyond_policy'", _BEYOND, "is_service"),
+    _Worked("held_idle", "'abandoned'", _IDLE, "is_service"),
+    _Worked("held_idle", "'held_memory'", "still_ms", "is_interactive"),
+    _Worked("starved", "input_cause", "still_ms", "input_cause IS NOT NULL AND NOT waits", "input_confidence"),
+    _Worked(
         "unexplained", _NONE, "still_ms", "input_cause IS NULL AND is_low AND NOT waits", "'low'", "input_suspicion"
     ),
-    Worked("productive", "coalesce(work, 'compute')", "still_ms", _AT_WORK),
+    _Worked("productive", "coalesce(work, 'compute')", "still_ms", _AT_WORK),
     # Between two launches the chip stands still: that is the launching, and no lack of input.
-    Worked("underused", "underused_cause", "still_ms", "launches AND NOT waits", "underused_confidence"),
-    Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),
-    Worked("communicating", "'cross_rack'", "cross_ms + crossing_ms", confidence="exchange_confidence"),
-    Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),
-    Worked("communicating", "'hang'", "rest_ms", "is_hung", "'high'"),
-    Worked("throttled", "'power'", "slow_power_ms", confidence="'high'"),
-    Worked("throttled", "'thermal'", "slow_heat_ms", confidence="'high'"),
-    Worked("throttled", "'hardware'", "slow_board_ms", confidence="'high'"),
-    Worked("underused", "underused_cause", "rest_ms", "is_underused AND NOT is_hung", "underused_confidence"),
-    Worked("productive", "coalesce(work, 'compute')", "rest_ms", "is_underused IS DISTINCT FROM true AND NOT is_hung"),
+    _Worked("underused", "underused_cause", "still_ms", "launches AND NOT waits", "underused_confidence"),
+    _Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),
+    _Worked("communicating", "'cross_rack'", "cross_ms + crossing_ms", confidence="exchange_confidence"),
+    _Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),
+    _Worked("communicating", "'hang'", "rest_ms", "is_hung", "'high'"),
+    _Worked("throttled", "'power'", "slow_power_ms", confidence="'high'"),
+    _Worked("throttled", "'thermal'", "slow_heat_ms", confidence="'high'"),
+    _Worked("throttled", "'hardware'", "slow_board_ms", confidence="'high'"),
+    _Worked("underused", "underused_cause", "rest_ms", "is_underused AND NOT is_hung", "underused_confidence"),
+    _Worked("productive", "coalesce(work, 'compute')", "rest_ms", "is_underused IS DISTINCT FROM true AND NOT is_hung"),
 )
 
 

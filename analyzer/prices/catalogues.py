@@ -71,7 +71,7 @@ class LeftOutError(ValueError):
     """A row is no offer of whole GPUs at a price; its message is the reason."""
 
 
-def read_catalogue(
+def _read_catalogue(
     path: Path, columns: Collection[str], offers_of: Callable[[Mapping[str, str]], Sequence[Offer]]
 ) -> Catalogue:
     """Return the offers of a CSV; rows of which `offers_of` says LeftOutError are counted by its reason.
@@ -123,7 +123,7 @@ def name_of(text: str, what: str) -> str:
     return name
 
 
-def number_of(text: str, what: str) -> Fraction:
+def _number_of(text: str, what: str) -> Fraction:
     """Return a number above 0, exactly as written.
 
     Raises:
@@ -138,13 +138,13 @@ def number_of(text: str, what: str) -> Fraction:
     return number
 
 
-def gpus_of(text: str) -> int:
+def _gpus_of(text: str) -> int:
     """Return how many GPUs an instance has.
 
     Raises:
         LeftOutError: none, or a part of one.
     """
-    count = number_of(text or "0", "GPU")
+    count = _number_of(text or "0", "GPU")
     if count.denominator != 1:
         raise LeftOutError("a part of a GPU")
     if count > _GPUS_MOST:
@@ -197,17 +197,17 @@ def read_gpuhunt(path: Path) -> Catalogue:
     Raises:
         ConfigError: it cannot be read, or is none.
     """
-    return read_catalogue(path, _GPUHUNT_COLUMNS, _gpuhunt_offers)
+    return _read_catalogue(path, _GPUHUNT_COLUMNS, _gpuhunt_offers)
 
 
 def _gpuhunt_offers(line: Mapping[str, str]) -> list[Offer]:
-    gpus = gpus_of(line["gpu_count"])
+    gpus = _gpus_of(line["gpu_count"])
     if line.get("gpu_vendor", "").strip().lower() not in ("", "nvidia"):
         raise LeftOutError("not NVIDIA")
     option = _OPTIONS.get(line["spot"].strip().lower())
     if option is None:
         raise LeftOutError("neither spot nor not")
-    memory = round(number_of(line["gpu_memory"], "GPU memory"))
+    memory = round(_number_of(line["gpu_memory"], "GPU memory"))
     return [
         Offer(
             canonical_sku(name_of(line["gpu_name"], "GPU name"), str(memory)),
@@ -216,7 +216,7 @@ def _gpuhunt_offers(line: Mapping[str, str]) -> list[Offer]:
             None,
             name_of(line["instance_name"], "instance type"),
             gpus,
-            number_of(line["price"], "price"),
+            _number_of(line["price"], "price"),
             line["price"].strip(),
         )
     ]
@@ -234,11 +234,11 @@ def read_skypilot(path: Path) -> Catalogue:
     Raises:
         ConfigError: it cannot be read, or is none.
     """
-    return read_catalogue(path, _SKYPILOT_COLUMNS, _skypilot_offers)
+    return _read_catalogue(path, _SKYPILOT_COLUMNS, _skypilot_offers)
 
 
 def _skypilot_offers(line: Mapping[str, str]) -> list[Offer]:
-    gpus = gpus_of(line["AcceleratorCount"])
+    gpus = _gpus_of(line["AcceleratorCount"])
     if not line["InstanceType"].strip():
         raise LeftOutError("an accelerator without its host")
     sku = canonical_sku(name_of(line["AcceleratorName"], "GPU name"), str(_memory_gib(line["GpuInfo"])))
@@ -247,7 +247,7 @@ def _skypilot_offers(line: Mapping[str, str]) -> list[Offer]:
     where = (region, name_of(zone, "zone") if zone else None, instance, gpus)
     told = (("on_demand", line["Price"]), ("spot", line.get("SpotPrice", "")))
     found = [
-        Offer(sku, option, *where, number_of(text, "price"), text.strip()) for option, text in told if text.strip()
+        Offer(sku, option, *where, _number_of(text, "price"), text.strip()) for option, text in told if text.strip()
     ]
     if not found:
         raise LeftOutError("no price")

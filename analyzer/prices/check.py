@@ -28,7 +28,7 @@ class Complaint:
     sentence: str
 
 
-def midnight_us(day: date) -> int:
+def _midnight_us(day: date) -> int:
     """Return the first microsecond of a UTC day."""
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000_000
 
@@ -109,7 +109,7 @@ _SUSPICIOUS_LOW, _SUSPICIOUS_HIGH = 0.2, 5.0  # times the median list price; hon
 _SUSPICIOUS_LOW_MADE = 0.05
 
 
-def row_faults(book: PriceBook, today: date, teams: Collection[str] | None) -> list[Complaint]:
+def _row_faults(book: PriceBook, today: date, teams: Collection[str] | None) -> list[Complaint]:
     """Return what is to be asked of each row; `teams` are those that exist, where that is known."""
     found: list[Complaint] = []
     for row in book.rows:
@@ -127,7 +127,7 @@ def row_faults(book: PriceBook, today: date, teams: Collection[str] | None) -> l
 
 def _of_derived(row: Derived, book: PriceBook, today: date) -> list[Complaint]:
     """A row that is over is passed over in silence where another has taken its place."""
-    midnight = midnight_us(today)
+    midnight = _midnight_us(today)
     at_us = max(row.starts_at, min(midnight, row.ends_at - HOUR_US if row.ends_at is not None else midnight))
     micros = row.micros_at(at_us)
     name = name_of(row, micros)
@@ -151,7 +151,7 @@ def _stale(name: str, row: PriceRow | Derived | Charge | Tariff, today: date, mo
     if row.as_of is None:
         return [Complaint("stale", f"{name}: its source has no date; ask, and write a dated [[price]]")]
     age = (today - row.as_of).days
-    over = row.ends_at is not None and row.ends_at <= midnight_us(today)
+    over = row.ends_at is not None and row.ends_at <= _midnight_us(today)
     if age <= most_days or over:
         return []
     return [Complaint("stale", f"{name}: last checked {age} days ago ({row.as_of}); check again and set as_of")]
@@ -175,7 +175,7 @@ _ENDING_DAYS = 30  # so long it takes to write the next row, or to ask for it
 _Row = PriceRow | Derived
 
 
-def order_faults(book: PriceBook, today: date) -> list[Complaint]:
+def _order_faults(book: PriceBook, today: date) -> list[Complaint]:
     """Return what is odd about rows that stand beside or after one another."""
     return [*_jumps(book), *_dear_spots(book), *_endings(book, today)]
 
@@ -228,7 +228,7 @@ def _is_dear(row: _Row, book: PriceBook, at_us: int) -> bool:
 
 
 def _endings(book: PriceBook, today: date) -> Iterable[Complaint]:
-    start, end = midnight_us(today), midnight_us(today + timedelta(days=_ENDING_DAYS))
+    start, end = _midnight_us(today), _midnight_us(today + timedelta(days=_ENDING_DAYS))
     for row in (*book.rows, *book.derived):
         ends_at = row.ends_at
         if ends_at is not None and start < ends_at <= end and book.row_in_place_of(row, ends_at) is None:
@@ -239,10 +239,10 @@ def _endings(book: PriceBook, today: date) -> Iterable[Complaint]:
             )
 
 
-PricedKind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region
+_PricedKind = tuple[str | None, str | None, str | None, str | None]  # SKU, purchase option, node group, region
 
 
-def fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[KindHour]) -> list[Complaint]:
+def _fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[KindHour]) -> list[Complaint]:
     """Return what is wrong between the prices and the fleet; missing prices first: those cost a report its money."""
     if not fleet and not booked:
         return []
@@ -252,7 +252,7 @@ def fleet_faults(book: PriceBook, fleet: Sequence[Owned], booked: Sequence[KindH
     return [*found, *_regions(book, fleet, booked), *_unused(book, fleet, booked), *_under_power(book, fleet)]
 
 
-def _kind(one: Owned | KindHour) -> PricedKind:
+def _kind(one: Owned | KindHour) -> _PricedKind:
     return one.sku, one.purchase_option, one.node_group, one.region
 
 
@@ -260,7 +260,7 @@ def _price_now(book: PriceBook, one: Owned) -> object:
     return book.price(one.sku, one.purchase_option, one.at_us, one.node_group, one.region)
 
 
-def _told(kind: PricedKind) -> str:
+def _told(kind: _PricedKind) -> str:
     sku, option, node_group, _ = kind
     group = f" in {node_group}" if node_group else ""
     return f"{sku or 'GPU of unknown SKU'} ({option or 'purchase option unknown'}){group}"
@@ -280,9 +280,9 @@ def _missing(kind: Owned, book: PriceBook) -> Complaint:
     return Complaint("missing", f"{kind.gpus} x {_told(_kind(kind))}: {said}{hint}")
 
 
-def _past_hours(book: PriceBook, booked: Iterable[KindHour], bare: set[PricedKind]) -> list[Complaint]:
+def _past_hours(book: PriceBook, booked: Iterable[KindHour], bare: set[_PricedKind]) -> list[Complaint]:
     """Return the hours of the ledger without a price, of kinds that have one now; gaps of a series tell themselves."""
-    lacking: dict[PricedKind, list[KindHour]] = {}
+    lacking: dict[_PricedKind, list[KindHour]] = {}
     for one in booked:
         kind = _kind(one)
         if kind not in bare and book.row(one.sku, one.purchase_option, one.hour, one.node_group, one.region) is None:
@@ -368,4 +368,4 @@ def complaints(
 
     `teams` are those that exist, where that is known: a charge for another is charged to nobody.
     """
-    return [*fleet_faults(book, fleet, booked), *row_faults(book, today, teams), *order_faults(book, today)]
+    return [*_fleet_faults(book, fleet, booked), *_row_faults(book, today, teams), *_order_faults(book, today)]

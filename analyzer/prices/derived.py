@@ -128,16 +128,16 @@ class DerivedRow(GpuPrice):
         raise NotImplementedError
 
 
-def amount_keys(stem: str, unit: str = "", *, is_needed: bool = False) -> dict[str, Any]:
+def _amount_keys(stem: str, unit: str = "", *, is_needed: bool = False) -> dict[str, Any]:
     """Return the metadata of an amount that is said of a GPU or of a node.
 
     Of usd_staff and _month these are the keys usd_staff_per_gpu_month and usd_staff_per_node_month.
     """
     keys = f"{stem}_per_gpu{unit}", f"{stem}_per_node{unit}", GPUS_PER_NODE
-    return toml_key(*keys, read=_amount if is_needed else amount_or_none)
+    return toml_key(*keys, read=_amount if is_needed else _amount_or_none)
 
 
-def amount_or_none(entry: TomlEntry, gpu: str) -> Amount | None:
+def _amount_or_none(entry: TomlEntry, gpu: str) -> Amount | None:
     """Return an amount that is said of a GPU or of a node, or None where it is left out; `gpu` is the GPU's key.
 
     Raises:
@@ -152,7 +152,7 @@ def amount_or_none(entry: TomlEntry, gpu: str) -> Amount | None:
 
 
 def _amount(entry: TomlEntry, gpu: str) -> Amount:
-    found = amount_or_none(entry, gpu)
+    found = _amount_or_none(entry, gpu)
     if found is None:
         raise ConfigError(f"{entry.where}: {gpu!r} is missing (or {_of_node(gpu)!r})")
     return found
@@ -182,7 +182,7 @@ class Reserved(DerivedRow):
     """A reservation: what was paid in advance, and what an hour costs beside it in millionths."""
 
     purchase_option: str | None = field(metadata=fixed("reserved"))
-    upfront: Amount = field(metadata=amount_keys("{money}_upfront", is_needed=True))
+    upfront: Amount = field(metadata=_amount_keys("{money}_upfront", is_needed=True))
     micros_per_gpu_hour: int = field(metadata=toml_key("{money}_per_gpu_hour", read=TomlEntry.micros))
     term_ends_at: int = field(metadata=toml_key("until", read=_term_end))  # as ends_at, which a term must have
 
@@ -257,7 +257,7 @@ class Power:
 
 
 def _power(entry: TomlEntry, tariff: str) -> Power | None:
-    watts = amount_or_none(entry, _WATTS[0])
+    watts = _amount_or_none(entry, _WATTS[0])
     if watts is None:
         if extra := [key for key in (tariff, "pue") if entry.has(key)]:
             raise ConfigError(f"{entry.where}: {extra[0]!r} needs 'watts_per_gpu' or 'watts_per_node'")
@@ -272,14 +272,14 @@ class Owned(DerivedRow):
     """What was paid, since when and over how many years, and what runs on; None was not told."""
 
     purchase_option: str | None = field(metadata=fixed("owned"))
-    capital: Amount = field(metadata=amount_keys("{money}_capital", is_needed=True))
-    resale: Amount | None = field(metadata=amount_keys("{money}_resale"))
+    capital: Amount = field(metadata=_amount_keys("{money}_capital", is_needed=True))
+    resale: Amount | None = field(metadata=_amount_keys("{money}_resale"))
     years: int = field(metadata=toml_key("depreciation_years", read=_years))
     in_service: int = field(metadata=toml_key(read=_in_service))
     written_off: int = field(metadata=toml_key("depreciation_years", read=_written_off))
     power: Power | None = field(metadata=toml_key("{money}_per_kwh", "pue", *_WATTS, read=_power))
-    space: Amount | None = field(metadata=amount_keys("{money}_space", "_month"))  # a month
-    staff: Amount | None = field(metadata=amount_keys("{money}_staff", "_month"))
+    space: Amount | None = field(metadata=_amount_keys("{money}_space", "_month"))  # a month
+    staff: Amount | None = field(metadata=_amount_keys("{money}_staff", "_month"))
 
     stale_days: ClassVar[int] = 400
 

@@ -42,7 +42,7 @@ def booked(table: str, places: "dict[str, str] | None" = None) -> str:
     )
 
 
-def with_booked(text: str) -> str:
+def _with_booked(text: str) -> str:
     """Return SQL with {booked ledger} and the like replaced by these relations."""
     return _OF_CLOSED.sub(lambda found: booked(found[1]), text)
 
@@ -96,7 +96,7 @@ def stood(node: str, hour: str) -> str:
     return f"LEFT JOIN host_spans h ON h.node = {node} AND h.since <= {end} AND h.until > {end}"
 
 
-def with_placed(text: str) -> str:
+def _with_placed(text: str) -> str:
     """Return SQL with {placed l} and {stood l.node l.hour} replaced by these joins, {host spans} by that table."""
     text = _STOOD.sub(lambda found: stood(found[1], found[2]), text.replace("{host spans}", _DATED))
     return _PLACED.sub(lambda found: placed(found[1]), text)
@@ -118,7 +118,7 @@ def statements(file: str, texts: Texts = ()) -> tuple[str, ...]:
     text = (ROOMS / room / "sql" / name).read_text()
     for placeholder, part in texts:
         text = text.replace(f"{{{placeholder}}}", part)
-    text = with_placed(with_booked(text))
+    text = _with_placed(_with_booked(text))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
 

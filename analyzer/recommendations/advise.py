@@ -95,7 +95,7 @@ class AdviceRequest:
     look: _Look = notices_in
 
 
-OF_FLEET = AdviceRequest()
+_OF_FLEET = AdviceRequest()
 
 
 # Purchase options of which the bill counts the use. Of all others, unknown ones included, no bill is
@@ -148,7 +148,7 @@ def _sum(parts: Iterable[Spent]) -> Spent:
     return total
 
 
-def read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_us: int) -> Bill:
+def _read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_us: int) -> Bill:
     """Read how these runs' GPUs, and all hosts', are paid for, in [start_us, end_us)."""
     (of_runs,), (of_nodes,) = (
         statements("recommendations/billing.sql"),
@@ -242,7 +242,7 @@ def recommendations(
     found: Sequence[Finding],
     start_us: int,
     end_us: int,
-    wanted: AdviceRequest = OF_FLEET,
+    wanted: AdviceRequest = _OF_FLEET,
 ) -> list[Recommendation]:
     """Return what to change for these findings, by money saved a week (P50); suspicions give none.
 
@@ -255,7 +255,7 @@ def recommendations(
     restarted = {run for proposal in proposed if proposal.moving_gpu_ms for run in proposal.run_ids}
     facts = _Facts(
         read_life(session, {run: site.runs[run].gpus if run in site.runs else None for run in runs}, restarted),
-        read_bill(session, runs, start_us, end_us),
+        _read_bill(session, runs, start_us, end_us),
         start_us,
         end_us,
         wanted.realised,

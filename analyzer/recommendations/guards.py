@@ -44,7 +44,7 @@ def _by_saving_and_cost(one: Recommendation) -> tuple[int, int, int, str]:
     return money, time, one.cost_to_move_milliseconds, id_
 
 
-def with_alternatives(advice: Sequence[Recommendation]) -> list[Recommendation]:
+def _with_alternatives(advice: Sequence[Recommendation]) -> list[Recommendation]:
     """Return them in their order; what others are instead of names those, the one that saves most first."""
     rivals: dict[str, list[Recommendation]] = defaultdict(list)
     for one in advice:
@@ -92,7 +92,7 @@ def guarded(advice: Iterable[Recommendation], at: Moment, guards: Guards = DEFAU
         better = {one.instead_of for one in made}
         late = {one.id: one for one in made if one.held_back and one.id in better}
         if not late:
-            return with_alternatives(made)
+            return _with_alternatives(made)
         # What is held back for the sake of other runs replaces nothing: the next best has its place.
         looked = [late.get(one.id, one) for one in looked]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FindingRule:
+class _FindingRule:
     """What is proposed for a finding of this state and cause."""
 
     state: str
@@ -35,26 +35,26 @@ class NoticeRule:
 _FleetLook = Callable[["Session", Site, int, int], Iterable[Proposal]]
 
 FINDINGS = (
-    FindingRule("communicating", "cross_rack", moves.order_ranks),
-    FindingRule("communicating", "straggler", hardware.replace_slow_gpu),
-    FindingRule("communicating", "hang", idle.end_hung),
-    FindingRule("throttled", "thermal", hardware.cool),
-    FindingRule("throttled", "hardware", hardware.see_to),
-    FindingRule("throttled", "power", hardware.limit_power),
-    FindingRule("starved", "preprocessing", input_path.more_workers),
-    FindingRule("starved", "loader_software", input_path.more_workers),
-    FindingRule("starved", "storage", input_path.other_disk),
-    FindingRule("starved", "network_storage", input_path.stage_on_nvme),
-    FindingRule("starved", "host_to_device", input_path.pin_memory),
-    FindingRule("held_idle", "abandoned", idle.release),
-    FindingRule("held_idle", "never_used", idle.ask_for_fewer),
-    FindingRule("held_idle", "held_memory", sharing.share_slices),
-    FindingRule("headroom", "beyond_policy", serving.fewer_replicas),
-    FindingRule("underused", "small_kernels", sharing.pack),
-    FindingRule("underused", "unbatched", serving.batch),
-    FindingRule("lost_work", "failed", checkpointing.checkpoint),
-    FindingRule("lost_work", "preempted", checkpointing.checkpoint),
-    FindingRule("lost_work", "node_failed", checkpointing.checkpoint),
+    _FindingRule("communicating", "cross_rack", moves.order_ranks),
+    _FindingRule("communicating", "straggler", hardware.replace_slow_gpu),
+    _FindingRule("communicating", "hang", idle.end_hung),
+    _FindingRule("throttled", "thermal", hardware.cool),
+    _FindingRule("throttled", "hardware", hardware.see_to),
+    _FindingRule("throttled", "power", hardware.limit_power),
+    _FindingRule("starved", "preprocessing", input_path.more_workers),
+    _FindingRule("starved", "loader_software", input_path.more_workers),
+    _FindingRule("starved", "storage", input_path.other_disk),
+    _FindingRule("starved", "network_storage", input_path.stage_on_nvme),
+    _FindingRule("starved", "host_to_device", input_path.pin_memory),
+    _FindingRule("held_idle", "abandoned", idle.release),
+    _FindingRule("held_idle", "never_used", idle.ask_for_fewer),
+    _FindingRule("held_idle", "held_memory", sharing.share_slices),
+    _FindingRule("headroom", "beyond_policy", serving.fewer_replicas),
+    _FindingRule("underused", "small_kernels", sharing.pack),
+    _FindingRule("underused", "unbatched", serving.batch),
+    _FindingRule("lost_work", "failed", checkpointing.checkpoint),
+    _FindingRule("lost_work", "preempted", checkpointing.checkpoint),
+    _FindingRule("lost_work", "node_failed", checkpointing.checkpoint),
 )
 
 NOTICES = (

@@ -167,7 +167,7 @@ class KindRate:
 
 
 # Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
-SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
+_SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Site:
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
     end_us: int = 0
-    looks: frozenset[str] = SAMPLED  # what of samples was looked at: of the rest nothing may be said
+    looks: frozenset[str] = _SAMPLED  # what of samples was looked at: of the rest nothing may be said
 
     def looks_at(self, what: str) -> bool:
         """Return whether this was looked at: if not, that there is none of it is not known."""
@@ -299,7 +299,7 @@ class SiteQuery:
     session: "Session"
     start_us: int
     end_us: int
-    looks: frozenset[str] = SAMPLED
+    looks: frozenset[str] = _SAMPLED
 
     def hosts(self) -> dict[str, Host]:
         """Return the hosts of the ledger by name."""
@@ -402,7 +402,7 @@ class SiteQuery:
         return found
 
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
-        if name in SAMPLED - self.looks:
+        if name in _SAMPLED - self.looks:
             return []
         (select,) = statements(f"recommendations/{name}.sql")
         period: dict[str, object] = {"start": self.start_us, "end": self.end_us}
@@ -426,7 +426,7 @@ def read_site(
     Raises:
         StoreError: the store does not answer.
     """
-    looks = SAMPLED if with_samples else _looks_for(session, about)
+    looks = _SAMPLED if with_samples else _looks_for(session, about)
     reading = SiteQuery(session, start_us, end_us, looks)
     hosts, runs = reading.hosts(), reading.runs()
     return Site(

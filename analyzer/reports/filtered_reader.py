@@ -118,7 +118,7 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FilteredReader(Reader):
+class _FilteredReader(Reader):
     """Reads the runs of `part`; `whole` reads the fleet for it."""
 
     whole: Reader | None = None
@@ -227,7 +227,7 @@ def filtered(whole: Reader, part: LedgerFilter) -> Iterator[Reader]:
         yield whole
         return
     with confined(whole.session, part) as own:
-        yield FilteredReader(own, whole.settings, whole.loss_source, clock=whole.clock, part=part, whole=whole)
+        yield _FilteredReader(own, whole.settings, whole.loss_source, clock=whole.clock, part=part, whole=whole)
 
 
 @contextmanager

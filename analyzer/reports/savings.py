@@ -79,7 +79,7 @@ def savings_report(
         settings.currency,
         sum(one.stage == "proposed" for one in known),
         (*applied, *decided),
-        summed_savings(applied),
+        _summed_savings(applied),
         calibration(cases),
         proposed_shares(cases),
         settings.advising.learn_shares,
@@ -102,7 +102,7 @@ def checked(
     return all_realised(session, sorted(recent, key=lambda one: one.applied_at or 0)[-_CHECKED_MOST:], period.end)
 
 
-def summed_savings(applied: Iterable[Realised]) -> Together:
+def _summed_savings(applied: Iterable[Realised]) -> Together:
     """Return the sums over those of which an effect could be told."""
     told = [(one.prediction, one.milliseconds, one.micros) for one in applied if one.milliseconds is not None]
     times = [(prediction.saves_milliseconds["p50"], came.likely) for prediction, came, _ in told if came is not None]

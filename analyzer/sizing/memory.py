@@ -144,7 +144,7 @@ def layer_bytes(shape: Shape, work: Work, tensor: int = 1) -> int:
     return (linear * work.tokens + -(-scores // tensor)) * work.value_bytes // 2
 
 
-def training_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
+def _training_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
     """Return what all layers keep, and the outputs: final norm, output layer's input, logits: 4 s b (h + v)."""
     tensor = sharding.tensor
     outputs = _LOGIT_BYTES * work.tokens * (shape.hidden + -(-shape.vocabulary // tensor))
@@ -155,7 +155,7 @@ def training_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
     return min(inputs + layer_bytes(shape, work, tensor), shape.layers * layer_bytes(shape, work, tensor)) + outputs
 
 
-def prompt_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
+def _prompt_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
     """Return what a forward pass takes at once: the residual, the MLP's widest tensors, logits of the last tokens.
 
     Ours: one layer's live tensors; servers measure it when they start.
@@ -263,15 +263,15 @@ def _moving(model: Model, work: Work, sharding: Sharding) -> list[MemoryPart]:
         if shape is None:
             return [MemoryPart("activations", None, told)]
         if work.recompute != "full":
-            less = training_bytes(shape, replace(work, recompute="full"), sharding)
+            less = _training_bytes(shape, replace(work, recompute="full"), sharding)
             told += f"; {gib(less)} with --recompute full"
-        return [MemoryPart("activations", training_bytes(shape, work, sharding), told)]
+        return [MemoryPart("activations", _training_bytes(shape, work, sharding), told)]
     cache = (work.cache.name if work.cache else None) or ("fp32" if work.value_bytes == 4 else "bf16")
     told = f"{work.sequences:,} x {work.context:,} tokens, {cache}"
     return [
         MemoryPart("KV cache", None if shape is None else cache_bytes(shape, work, sharding), told),
         MemoryPart(
-            "prompt", None if shape is None else prompt_bytes(shape, work, sharding), "one layer's widest tensors"
+            "prompt", None if shape is None else _prompt_bytes(shape, work, sharding), "one layer's widest tensors"
         ),
     ]
 

@@ -137,7 +137,7 @@ _BEFORE_AMPERE = ("P100", "V100", "T4")
 _AMPERE = ("A100", "A10", "A10G", "A30", "A40", "A6000")
 
 
-def precision_named(name: str) -> Precision:
+def _precision_named(name: str) -> Precision:
     """Return a precision.
 
     Raises:
@@ -296,8 +296,8 @@ def work_of(purpose: Purpose, precision: str | None = None, cache: str | None = 
     Raises:
         ConfigError: the precision or optimizer does not go with it, or a number is out of bounds.
     """
-    held = precision_named(precision or _DEFAULT_PRECISION[purpose])
-    kept = precision_named(cache) if cache else None
+    held = _precision_named(precision or _DEFAULT_PRECISION[purpose])
+    kept = _precision_named(cache) if cache else None
     work = Work(purpose, held, cache=kept, **more)  # type: ignore[arg-type]  # argparse has typed them
     _check(work)
     return work

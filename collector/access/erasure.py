@@ -105,7 +105,7 @@ def places(session: Session, database: str) -> list[NameColumns]:
     ]
 
 
-def purge(store: Store, replacement: Replacement) -> int:
+def _purge(store: Store, replacement: Replacement) -> int:
     """Rewrite files with changed rows, forget every older snapshot, remove their files; return how many that were.
 
     Who reads at that moment from an older snapshot gets an error and asks again.
@@ -128,7 +128,7 @@ def purge(store: Store, replacement: Replacement) -> int:
     return len(removed)
 
 
-def tidy_catalogue(store: Store) -> None:
+def _tidy_catalogue(store: Store) -> None:
     """Write SQLite's catalogue anew: it overwrites nothing that it deletes. PostgreSQL's VACUUM is PostgreSQL's.
 
     Raises:
@@ -182,10 +182,10 @@ def erase(config: CollectorConfig, registry: Registry, replacement: Replacement,
             _forget(store.lake.folder.parent / FOLDER)
         _seal(store, config)
         rows = _replaced(store, replacement)
-        files = purge(store, replacement) if store.lake is not None else 0
+        files = _purge(store, replacement) if store.lake is not None else 0
         _check(store, replacement)
         path = store.path
-    tidy_catalogue(store)
+    _tidy_catalogue(store)
     if path is not None:
         rewrite(path, config.memory_limit)
     erased = Erased(rows, files)

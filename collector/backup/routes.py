@@ -40,7 +40,7 @@ class Outcome:
     new_bytes: int | None = None
 
 
-class BackupJob:
+class _BackupJob:
     """Makes backups of one store. `root` bounds where they may lie, whoever asks."""
 
     def __init__(self, store: Store, root: Path) -> None:
@@ -118,7 +118,7 @@ _MOST_KEPT = 1000
 
 def add_backups(app: FastAPI, config: CollectorConfig, store: Store) -> None:
     """Add the two routes, and let a backup that is under way end before the store is closed."""
-    job = BackupJob(store, place_of(config, config.store))
+    job = _BackupJob(store, place_of(config, config.store))
     app.state.backups = job
     _stop_with(app, job)
 
@@ -141,12 +141,12 @@ def add_backups(app: FastAPI, config: CollectorConfig, store: Store) -> None:
         return JSONResponse(_state(job), HTTPStatus.ACCEPTED)
 
 
-def _state(job: BackupJob) -> dict[str, Any]:
+def _state(job: _BackupJob) -> dict[str, Any]:
     last = job.last
     return {"started_at": job.started_at, "last": None if last is None else asdict(last)}
 
 
-def _stop_with(app: FastAPI, job: BackupJob) -> None:
+def _stop_with(app: FastAPI, job: _BackupJob) -> None:
     own = app.router.lifespan_context
 
     @asynccontextmanager

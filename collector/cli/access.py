@@ -131,7 +131,7 @@ def lifetime(text: str) -> int | None:
 _WORDS = {"read": "read", "change": "changed", "refused": "refused"}
 
 
-def key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
+def _key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
     """Return the table of keys: those that are open, or `every` one."""
     shown = [key for key in keys if every or key.live(now)]
     used = {key.id: "never" if key.used_at is None else _minute(key.used_at) for key in shown}
@@ -139,7 +139,7 @@ def key_lines(keys: Sequence[AccessKey], now: int, *, every: bool) -> list[str]:
     return _table(("KEY", "ROLE", "NAME", "SCOPE", "STATE", "LAST USED", "CREATED BY"), rows) or ["there are no keys"]
 
 
-def join_lines(joins: Sequence[Join], now: int, *, every: bool) -> list[str]:
+def _join_lines(joins: Sequence[Join], now: int, *, every: bool) -> list[str]:
     """Return the table of join tokens, below an empty line; nothing where there are none."""
     shown = [join for join in joins if every or _join_state(join, now).startswith("until")]
     rows = [
@@ -154,7 +154,7 @@ def documents(rows: Sequence[AccessKey] | Sequence[Join]) -> list[dict[str, obje
     return [{name: value for name, value in asdict(row).items() if name != "hash"} for row in rows]
 
 
-def audit_lines(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list[str]:
+def _audit_lines(entries: Sequence[AuditEntry], names: Mapping[str, str]) -> list[str]:
     """Return the audit, the oldest first; `names` are those of the keys."""
     return _table(
         ("WHEN", "WHO", "DID", "WHAT", "", "TIMES"),
@@ -220,7 +220,7 @@ def _list(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
     if options.json:
         print(json.dumps({"version": 1, "keys": documents(keys), "join_tokens": documents(joins)}, indent=1))
         return _OK
-    print("\n".join(key_lines(keys, now, every=options.all) + join_lines(joins, now, every=options.all)))
+    print("\n".join(_key_lines(keys, now, every=options.all) + _join_lines(joins, now, every=options.all)))
     return _OK
 
 
@@ -268,7 +268,7 @@ def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) 
         print(json.dumps({"version": 1, "entries": [asdict(entry) for entry in entries]}, indent=1))
         return _OK
     names = {key.id: key.name for key in registry.keys.listed()}
-    print("\n".join(audit_lines(entries, names)) or "no changes, reads or refusals in this time")
+    print("\n".join(_audit_lines(entries, names)) or "no changes, reads or refusals in this time")
     return _OK
 
 

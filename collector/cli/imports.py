@@ -65,12 +65,12 @@ def import_(argv: list[str]) -> int:
             for path in options.files:
                 results.append(import_file(store, path, options.table, options.node, partial(_show_rows, path)))
         finally:  # what landed before a file was refused is told all the same
-            show_progress("")
+            _show_progress("")
             _report(results, options.reject, dry_run=False)
     return _CHECK_FAILED if any(result.rejected and not result.landed for result in results) else _OK
 
 
-def show_progress(text: str) -> None:
+def _show_progress(text: str) -> None:
     """Show a line on a terminal's standard error, in place of the last one; elsewhere nothing."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         sys.stderr.write(f"\r\x1b[K{text}")
@@ -78,7 +78,7 @@ def show_progress(text: str) -> None:
 
 
 def _show_rows(path: Path, rows: int) -> None:
-    show_progress(f"{path.name}: {counted(rows, 'row')} read")
+    _show_progress(f"{path.name}: {counted(rows, 'row')} read")
 
 
 @contextmanager
@@ -224,13 +224,13 @@ def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[SlurmAnswer, s
         commands = Commands(directory, 600.0, config.slurm_bytes)
         reader = SlurmReader(commands, cast("Form", options.slurm_format))
         told, notes = from_commands(reader, asked.since, asked.until, options.slurm_cluster, _show_days)
-        show_progress("")
+        _show_progress("")
     names = clusters(told)
     return told, options.cluster or options.slurm_cluster or (names[0] if names else "cluster"), notes
 
 
 def _show_days(done: int, days: int) -> None:
-    show_progress(f"Slurm's accounting: {done} of {counted(days, 'day')}")
+    _show_progress(f"Slurm's accounting: {done} of {counted(days, 'day')}")
 
 
 def _history_summary(brought: Brought, asked: Span) -> list[str]:

@@ -39,7 +39,7 @@ from collector.schedulers.slurm.source import open_slurm
 from collector.store.database import Store
 
 
-class AsgiMount:
+class _AsgiMount:
     """An ASGI application before another; `direct` are the ones that are posted to, by path."""
 
     def __init__(self, app: ASGIApp, direct: Mapping[str, ASGIApp]) -> None:
@@ -99,7 +99,7 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
     app = FastAPI(title="gpuledger collector", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Gate, access=access)
     counts = add_server_metrics(app, writer.metrics.registry)
-    app.state.entrance = AsgiMount(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
+    app.state.entrance = _AsgiMount(app, {"/v1/batches": Counted(Gate(ingest, access), counts)})
     app.router.routes.append(Route("/v1/enrol", Enrol(access), methods=["POST"]))
     app.router.routes.append(Route("/v1/batches", ingest, methods=["POST"]))
     app.router.routes.append(Route(remote_write.PATH, prometheus, methods=["POST"]))

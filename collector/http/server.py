@@ -138,7 +138,7 @@ class Bounded(logging.Filter):
         return count < AT_ONCE
 
 
-def bound_the_log() -> None:
+def _bound_the_log() -> None:
     """Bound what is logged at the will of who sends."""
     for name in _NOISY:
         logger = logging.getLogger(name)
@@ -167,7 +167,7 @@ class Supervisor:
                 out.sendto(state.encode(), self._address)
 
 
-class SupervisedServer(uvicorn.Server):
+class _SupervisedServer(uvicorn.Server):
     """uvicorn's server, which tells a supervisor what becomes of it. `alive` is asked before the watchdog is fed.
 
     `answers` is called once the port listens.
@@ -246,9 +246,9 @@ def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
         socket = settings.bind_socket()
     except SystemExit as error:  # how uvicorn says that the address is taken
         raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
-    bound_the_log()
+    _bound_the_log()
     where = f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
-    server = SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where))
+    server = _SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where))
     _look_for_rings_seldom()
     with socket, _signals_end(server), _hangup_renews(server, config):
         server.run(sockets=[socket])

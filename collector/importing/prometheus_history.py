@@ -28,7 +28,7 @@ from collector.schedulers.kubernetes.source import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
 from collector.store.session import Session
 
-PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
+_PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
 _CREATED = {
     "CronJob": ("kube_cronjob_created", "cronjob"),
     "DaemonSet": ("kube_daemonset_created", "daemonset"),
@@ -216,7 +216,7 @@ def _last(
     client: QueryClient, expression: str, at: int, since: int | None = None
 ) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield the series of an expression with their values at a moment, or with the last since an earlier one."""
-    found = client.evaluated(expression, at if since is None else since, at, 1000 if since is None else PRESENT_MS)
+    found = client.evaluated(expression, at if since is None else since, at, 1000 if since is None else _PRESENT_MS)
     end = 0
     for labels, length in zip(found.labels, found.lengths, strict=True):
         end += length
@@ -225,12 +225,12 @@ def _last(
             yield labels, value
 
 
-def sanitized(name: str) -> str:
+def _sanitized(name: str) -> str:
     """Return a label's name as kube-state-metrics writes it, without its prefix label_."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
-_GONE_US = 5 * PRESENT_MS * 1000  # a pod that was there so shortly before the end still is
+_GONE_US = 5 * _PRESENT_MS * 1000  # a pod that was there so shortly before the end still is
 # What kube-state-metrics says of why a pod or container ended, the most telling first.
 _ENDINGS: tuple[tuple[str, frozenset[str]], ...] = (
     ("node_failed", frozenset({"NodeLost", "NodeShutdown", "Shutdown", "NodeAffinity"})),
@@ -320,7 +320,7 @@ def _ended(pod: Pod, until: int) -> int | None:
         return pod.completed_at if pod.completed_at <= until else None
     if pod.last_seen_at + _GONE_US >= until:
         return None
-    return pod.last_seen_at + PRESENT_MS * 1000
+    return pod.last_seen_at + _PRESENT_MS * 1000
 
 
 def _claim(
@@ -335,7 +335,7 @@ def _claim(
     top = state.top(pod)
     kind, name = top or ("Pod", pod.name)
     told: dict[str, str | None] = {"kind": kind, "priority_class": pod.priority_class}
-    told |= {name: pod.labels.get(sanitized(name)) for name in labels.further}
+    told |= {name: pod.labels.get(_sanitized(name)) for name in labels.further}
     kept = {name: value for name, value in sorted(told.items()) if value}
     facts: dict[str, Value] = {
         "submitted_at": pod.created_at,
@@ -363,7 +363,7 @@ def _claim(
 
 
 def _first(pod: Pod, names: Sequence[str]) -> str | None:
-    return next((value for name in names if (value := pod.labels.get(sanitized(name)))), None)
+    return next((value for name in names if (value := pod.labels.get(_sanitized(name)))), None)
 
 
 def _with_requests(claims: Sequence[Claim]) -> list[Claim]:

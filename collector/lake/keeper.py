@@ -145,7 +145,7 @@ def _write(session: Session, state: JobState) -> None:
 _HOUR_SECONDS = 3600.0
 _DAY_SECONDS = 24 * _HOUR_SECONDS
 # Those whose turn may leave new files in the lake, if it did anything: what they count as done are rows and files.
-WRITE_FILES = frozenset({"roll_up", "retention", "merge", "compaction"})
+_WRITE_FILES = frozenset({"roll_up", "retention", "merge", "compaction"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class Maintenance(Background):
         """Give a job its turn, and say whether it went well."""
         self._wait_for_sealing()
         began = time.monotonic()
-        before = snapshot_of(self._store) if job.name in WRITE_FILES else None
+        before = snapshot_of(self._store) if job.name in _WRITE_FILES else None
         self._turn_of, self._until_us = job.name, self._longer_us()
         try:
             if not take(self._store, job.name, self._now_us(), self._until_us):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another
 
 
-class BrokenBodyError(Exception):
+class _BrokenBodyError(Exception):
     """A body that was kept is damaged."""
 
 
@@ -67,7 +67,7 @@ def unpack(body: bytes) -> dict[str, pa.RecordBatch]:
             if part.name in TABLES
         }
     except (EnvelopeError, BatchError, pa.ArrowException) as error:
-        raise BrokenBodyError(str(error)) from error
+        raise _BrokenBodyError(str(error)) from error
 
 
 def _rows(name: str, message: memoryview, schema_version: int) -> pa.RecordBatch:
@@ -163,7 +163,7 @@ def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: in
     return sealed
 
 
-def has_rows_of_no_lake(store: Store) -> bool:
+def _has_rows_of_no_lake(store: Store) -> bool:
     """Return whether the hot file holds rows of a time without a lake, which nobody reads until they are sealed.
 
     Raises:
@@ -262,7 +262,7 @@ class _Pass:
     def _add(self, number: int, body: bytes, told_by: str | None) -> None:
         try:
             tables = unpack(body)
-        except BrokenBodyError as error:
+        except _BrokenBodyError as error:
             _LOG.error("batch %d was intact when it arrived and can no longer be read: %s", number, error)
             self._broken += 1
             return
@@ -333,7 +333,7 @@ class Sealer:
 
         Pages that were made meanwhile would stay, since the ledger does not change by it.
         """
-        if has_rows_of_no_lake(self._store):
+        if _has_rows_of_no_lake(self._store):
             _LOG.warning("this store had no lake: its file's contents are moved into one, once; this may take minutes")
             while (sealed := self.once()) is not None and sealed.more:
                 pass

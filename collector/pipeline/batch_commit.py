@@ -39,7 +39,7 @@ _OWN = "SELECT stream, sequence, body_hash, batch, false AS sealed FROM receipts
 _EVERYWHERE = f"{_OWN} UNION ALL SELECT stream, sequence, body_hash, batch, true FROM lake.main.receipts"
 
 
-class StreamBook:
+class _StreamBook:
     """The highest committed sequence of each stream, and the highest that is sealed, from the receipts.
 
     A sequence above the highest is new without a look-up, which is every batch but the repeated ones. For those the
@@ -157,7 +157,7 @@ _TEXT: pa.DataType = pa.string()
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiptRow:
+class _ReceiptRow:
     """A row of `receipts`. `body_hash` is the sha256 of the body as it travelled; times are microseconds UTC."""
 
     batch: int
@@ -171,10 +171,10 @@ class ReceiptRow:
     row_count: int
 
 
-_RECEIPTS = pa.schema({name: {int: _INTEGER, str: _TEXT}[kind] for name, kind in ReceiptRow.__annotations__.items()})
+_RECEIPTS = pa.schema({name: {int: _INTEGER, str: _TEXT}[kind] for name, kind in _ReceiptRow.__annotations__.items()})
 
 
-def as_table(rows: Iterable[ReceiptRow]) -> pa.Table:
+def _as_table(rows: Iterable[_ReceiptRow]) -> pa.Table:
     """Return receipts as Arrow, for one insert."""
     listed = list(rows)
     columns = {name: [getattr(row, name) for row in listed] for name in _RECEIPTS.names}
@@ -253,7 +253,7 @@ class BatchCommit:
         self._keeps_bodies = store.lake is not None
         self._session = store.hot_session()
         self._store = store
-        self._streams = StreamBook(self._session, max_streams, mark if self._keeps_bodies else None, shared=shared)
+        self._streams = _StreamBook(self._session, max_streams, mark if self._keeps_bodies else None, shared=shared)
         (last,) = self._session.row("SELECT coalesce(max(batch), 0) FROM receipts")
         self._numbers = BatchNumbers(mark.collector, max(last, mark.upto))
         self._dropped = 0
@@ -321,7 +321,7 @@ class BatchCommit:
                 self._session.insert("arrivals", pa.table(columns, schema=_ARRIVALS))
             else:
                 self._insert_rows(numbered)
-            self._session.insert("receipts", as_table(_receipt(*each) for each in numbered))
+            self._session.insert("receipts", _as_table(_receipt(*each) for each in numbered))
             dropped = keep_asides(self._session, numbered)
         self._dropped += dropped
 
@@ -340,9 +340,9 @@ def _key(batch: Batch) -> StreamKey:
     return batch.header.stream, batch.header.sequence
 
 
-def _receipt(number: int, batch: Batch) -> ReceiptRow:
+def _receipt(number: int, batch: Batch) -> _ReceiptRow:
     header = batch.header
-    return ReceiptRow(
+    return _ReceiptRow(
         number,
         header.agent,
         header.stream,
@@ -389,5 +389,5 @@ def chunked_import(store: Store, *, agent: str, stream: str, body_hash: str) -> 
             taking = ChunkedImport(session, place, number)
             yield taking
             now = time.time_ns() // 1000
-            row = ReceiptRow(number, agent, stream, 0, body_hash, now, now, SCHEMA_VERSION, taking.row_count)
-            session.insert(f"{place}.receipts", as_table([row]))
+            row = _ReceiptRow(number, agent, stream, 0, body_hash, now, now, SCHEMA_VERSION, taking.row_count)
+            session.insert(f"{place}.receipts", _as_table([row]))

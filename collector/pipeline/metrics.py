@@ -76,7 +76,7 @@ class Freshness:
         return Ages(len(ages), within, len(silent), tuple((agent, age) for age, agent in silent[:NAMED]))
 
 
-class FreshnessPage:
+class _FreshnessPage:
     """The families of /metrics; of silent agents only the most silent are named, so that the page has an end."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -143,7 +143,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter, that nobody reads
         self.registry = CollectorRegistry()
         self.agents = Freshness()
-        self.agents_page = FreshnessPage(self.registry)
+        self.agents_page = _FreshnessPage(self.registry)
         self._families = made = Families(self.registry, _PREFIX)
         results = "Batches by result: accepted, repeated, or the reason for the refusal."
         self.batches = made.counter("batches", results, "result")
@@ -166,7 +166,7 @@ class Metrics:
         self.scheduler_age = made.gauge("scheduler_age_seconds", answered, "scheduler")
         unplaced = "Runs holding GPUs that are not known by name."
         self.scheduler_unplaced = made.gauge("scheduler_unplaced_runs", unplaced, "scheduler")
-        self.sealing = SealCounts(made)
+        self.sealing = _SealCounts(made)
 
     def watch(self, name: str, help: str, value: Callable[[], float]) -> None:  # noqa: A002 - prometheus_client's word
         """Add a gauge that is read when it is scraped."""
@@ -181,7 +181,7 @@ class Metrics:
 _SEAL_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class SealCounts:
+class _SealCounts:
     """The families of sealing."""
 
     def __init__(self, made: Families) -> None:

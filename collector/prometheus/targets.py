@@ -230,7 +230,7 @@ def _stream(instance: str, job: str, exporter: str) -> str:
 
 _AGAIN = 300_000  # milliseconds between two words on who holds a GPU
 
-LabelRow = dict[str, Any]
+_LabelRow = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -262,8 +262,8 @@ class LabelMemory:
             for row in tables["gpu_samples"].select(["node", "gpu_uuid", "started_at"]).to_pylist()
         }
         gpus = self._gpus[target.stream]
-        inventory: list[LabelRow] = []
-        allocations: list[LabelRow] = []
+        inventory: list[_LabelRow] = []
+        allocations: list[_LabelRow] = []
         for found, facts in bucket.facts.items():
             begin = since.get((found.node, found.key("gpu_uuid") or ""))
             if begin is None:
@@ -284,9 +284,9 @@ class LabelMemory:
         """Forget a target's GPUs."""
         self._gpus.pop(target.stream, None)
 
-    def _held(self, found: Subject, gpu: _OfGpu, now: set[ExporterHolder], begin: int, time: int) -> list[LabelRow]:
+    def _held(self, found: Subject, gpu: _OfGpu, now: set[ExporterHolder], begin: int, time: int) -> list[_LabelRow]:
         """Return what is to be told of a GPU's holders: who is new, who has gone, and the others now and then."""
-        rows: list[LabelRow] = []
+        rows: list[_LabelRow] = []
         for who in [one for one in gpu.spells if one not in now or gpu.spells[one].seen_until < begin]:
             spell = gpu.spells.pop(who)
             if spell.told_until < spell.seen_until:
@@ -299,7 +299,7 @@ class LabelMemory:
                 rows.append(self._row(found, who, spell))
         return rows
 
-    def _row(self, found: Subject, who: ExporterHolder, spell: _Spell) -> LabelRow:
+    def _row(self, found: Subject, who: ExporterHolder, spell: _Spell) -> _LabelRow:
         run_id, scheduler, member = run_of(who, self._clusters)
         return {
             "node": found.node,

@@ -55,7 +55,7 @@ class Keys:
     def add(self, key: AccessKey) -> None:
         """Add a key; the audit says that `key.created_by` did."""
         with self._database.writing() as connection:
-            insert_key(connection, key)
+            _insert_key(connection, key)
             record(connection, _entry(key, "add key"))
 
     def listed(self) -> list[AccessKey]:
@@ -77,7 +77,7 @@ class Keys:
     def revoke(self, ids: Sequence[str], now: int, by: str) -> int:
         """Close these keys for good; return how many were open."""
         with self._database.writing() as connection:
-            closed = revoke_keys(connection, ids, now)
+            closed = _revoke_keys(connection, ids, now)
             for key_id in ids if closed else ():
                 record(connection, AuditEntry(now, "change", by, "revoke key", key_id))
             return closed
@@ -85,12 +85,12 @@ class Keys:
     def rotate(self, successor: AccessKey, overlap_until: int) -> None:
         """Add a successor (`replaces` says of which key); the old one goes on until then at most."""
         with self._database.writing() as connection:
-            insert_key(connection, successor)
+            _insert_key(connection, successor)
             record(connection, _entry(successor, "rotate key"))
             old = (KEYS.c.id == successor.replaces) & (
                 (KEYS.c.expires_at.is_(None)) | (KEYS.c.expires_at > overlap_until)
             )
-            change = next_change(connection)
+            change = _next_change(connection)
             connection.execute(update(KEYS).where(old).values(expires_at=overlap_until, change=change))
 
     def used(self, ids: Sequence[str], now: int) -> None:
@@ -98,7 +98,7 @@ class Keys:
         self._database.change(update(KEYS).where(KEYS.c.id.in_(list(ids))).values(used_at=now))
 
 
-def insert_key(connection: Connection, key: AccessKey) -> None:
+def _insert_key(connection: Connection, key: AccessKey) -> None:
     """Add a key within a transaction."""
     if (
         connection.execute(select(func.count()).select_from(KEYS).where(KEYS.c.revoked_at.is_(None))).scalar_one()
@@ -108,13 +108,13 @@ def insert_key(connection: Connection, key: AccessKey) -> None:
             f"there are {_MOST_KEYS:,} keys; revoke those that nobody uses: gpuledger admin access list"
         )
     values = values_of(key) | {"teams": json.dumps(key.teams) if key.teams is not None else None}
-    connection.execute(insert(KEYS).values(**values, change=next_change(connection)))
+    connection.execute(insert(KEYS).values(**values, change=_next_change(connection)))
 
 
-def revoke_keys(connection: Connection, ids: Sequence[str], now: int) -> int:
+def _revoke_keys(connection: Connection, ids: Sequence[str], now: int) -> int:
     """Close keys within a transaction; return how many were open."""
     open_ones = KEYS.c.id.in_(list(ids)) & KEYS.c.revoked_at.is_(None)
-    closed = update(KEYS).where(open_ones).values(revoked_at=now, change=next_change(connection))
+    closed = update(KEYS).where(open_ones).values(revoked_at=now, change=_next_change(connection))
     return int(connection.execute(closed).rowcount)
 
 
@@ -124,7 +124,7 @@ def keys_of(connection: Connection, node: str, now: int) -> list[AccessKey]:
     return [key for row in connection.execute(found) if (key := _key(row)).live(now)]
 
 
-def next_change(connection: Connection) -> int:
+def _next_change(connection: Connection) -> int:
     """Return the number of a change; who asks next waits until this transaction has ended."""
     own = COUNTERS.c.name == "keys"
     connection.execute(update(COUNTERS).where(own).values(value=COUNTERS.c.value + 1))
@@ -170,7 +170,7 @@ class Joins:
         """Add a join token; from then on nobody comes in without a key, not even over loopback."""
         detail = f"{join.node_glob}, {join.uses} uses" + (", replaces" if join.replaces else "")
         with self._database.writing() as connection:
-            next_change(connection)
+            _next_change(connection)
             record(
                 connection, AuditEntry(join.created_at, "change", join.created_by, "add join token", join.id, detail)
             )
@@ -204,13 +204,13 @@ class Joins:
             JoinError: the token is used up, over or not for this host, or the host has a key.
         """
         with self._database.writing() as connection:
-            next_change(connection)  # one after another, or a host could get two keys at once
+            _next_change(connection)  # one after another, or a host could get two keys at once
             row = connection.execute(_joins().where(JOINS.c.id == join_id).with_for_update()).first()
             join = _checked(Join(*row) if row is not None else None, node, now)
             own = keys_of(connection, node, now)
             lost = [old.id for old in own if old.joined_by == join.id and old.used_at is None]
             _settle(connection, join, [old.id for old in own], lost, node, now)
-            insert_key(connection, replace(key, node=node, joined_by=join.id))
+            _insert_key(connection, replace(key, node=node, joined_by=join.id))
             record(connection, AuditEntry(now, "change", f"join:{join.id}", "enrol", key.id, node))
 
 
@@ -221,7 +221,7 @@ def _settle(connection: Connection, join: Join, own: list[str], lost: list[str],
             409, "enrolled", f"{node} has a key already; revoke that one, or use a join token created with --replace"
         )
     if own:
-        revoke_keys(connection, own, now)
+        _revoke_keys(connection, own, now)
     if lost:
         return
     if join.used >= join.uses:

@@ -55,7 +55,7 @@ AllocationKey = tuple[str, int, str | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class KnownAllocation:
+class _KnownAllocation:
     """The last word on one allocation, and when it was told, microseconds UTC."""
 
     row: Row
@@ -66,7 +66,7 @@ class AllocationBook:
     """Knows the last word on every allocation that is open or ended lately."""
 
     def __init__(self, told: Iterable[Row] = ()) -> None:
-        self._told: dict[AllocationKey, KnownAllocation] = {}
+        self._told: dict[AllocationKey, _KnownAllocation] = {}
         self._runs: dict[str, dict[AllocationKey, None]] = {}
         for row in told:
             self._keep(row, 0)
@@ -121,7 +121,7 @@ class AllocationBook:
 
     def _keep(self, row: Row, now: int) -> None:
         key = key_of(row)
-        self._told[key] = KnownAllocation(row, now)
+        self._told[key] = _KnownAllocation(row, now)
         self._runs.setdefault(key[0], {})[key] = None
 
 
@@ -166,7 +166,7 @@ def _merged(before: Row, row: Row) -> Row:
     return row if is_withdrawn(before) else before | {name: value for name, value in row.items() if value is not None}
 
 
-def _is_news(before: KnownAllocation, row: Row, now: int) -> bool:
+def _is_news(before: _KnownAllocation, row: Row, now: int) -> bool:
     changed = {name for name, value in row.items() if before.row.get(name) != value} - set(_DRIFTS)
     if row.get("started_at") is None and row.get("ended_at") is None and now - before.told_at < _WAITING_RETOLD_US:
         changed -= set(_OF_WAITING)

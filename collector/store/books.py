@@ -147,8 +147,8 @@ def mirror(store: OpenStore, holder: str | None = None) -> int:
 
 
 def _mirror(session: Session, hot: str, following: str, holder: str) -> list[int]:
-    days = sorted({*days_different(session, hot), *days_doubled(session)})
-    days_of_amounts = sorted({*days, *days_with_other_amounts(session, hot)})
+    days = sorted({*_days_different(session, hot), *days_doubled(session)})
+    days_of_amounts = sorted({*days, *_days_with_other_amounts(session, hot)})
     if not days_of_amounts:
         return []
     booking.follow(session, hot, following, holder)
@@ -173,12 +173,12 @@ def within(column: str, days: Sequence[int]) -> str:
     return " OR ".join(f"{column} BETWEEN {day} AND {day + DAY_US - 1}" for day in days)
 
 
-def days_different(session: Session, hot: str) -> list[int]:
+def _days_different(session: Session, hot: str) -> list[int]:
     """Return the days whose hours the hot file and the lake do not say alike."""
     return [day for (day,) in session.rows(_DIFFERENT.format(hot=hot, day_us=DAY_US))]
 
 
-def days_with_other_amounts(session: Session, hot: str) -> list[int]:
+def _days_with_other_amounts(session: Session, hot: str) -> list[int]:
     """Return the days of whose hours the hot file and the lake have not booked the same amounts."""
     return [day for (day,) in session.rows(_OTHER_AMOUNTS.format(hot=hot, day_us=DAY_US))]
 
@@ -199,7 +199,7 @@ def mirror_findings(store: OpenStore) -> None:
     if store.lake is None or store.hot is None:
         return
     with store.hot_session() as session:
-        columns = mirrored_columns(session, store.hot)
+        columns = _mirrored_columns(session, store.hot)
     with store.turn, store.session() as session:
         with session.transaction():
             if booking.may_follow(session, store.hot):
@@ -229,7 +229,7 @@ def _add_said(session: Session, tables: Iterable[str], source: str, target: str)
         )
 
 
-def mirrored_columns(session: Session, hot: str) -> dict[str, list[str]]:
+def _mirrored_columns(session: Session, hot: str) -> dict[str, list[str]]:
     """Return the names of the columns of each table of the hot file that is mirrored."""
     with session.another() as own:
         own.execute(f"USE {hot}")
@@ -287,7 +287,7 @@ def catch_up(store: OpenStore) -> int:
 
 def _adopt(session: Session, hot: str, place: BookingPosition | None) -> int:
     _require_adoptable(session)
-    columns = mirrored_columns(session, hot)
+    columns = _mirrored_columns(session, hot)
     is_ahead = place is None or place.following is not None
     if is_ahead:  # by what no digest may show; until the end it counts as a file of which nothing is known
         session.execute(f"DELETE FROM {hot}.books_place")
@@ -338,7 +338,7 @@ def _copy(session: Session, hot: str, table: str, columns: list[str], where: str
 
 def _changed_days(session: Session, hot: str) -> list[int]:
     booked = [day for (day,) in session.rows(_OTHERS.format(hot=hot))]
-    return sorted({*booked, *days_different(session, hot), *days_with_other_amounts(session, hot)})
+    return sorted({*booked, *_days_different(session, hot), *_days_with_other_amounts(session, hot)})
 
 
 def _all_days(session: Session, hot: str) -> list[int]:

@@ -186,7 +186,7 @@ def _week(reader: Reader, _: FleetAsked, period: Period) -> _View:
 
 
 def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    classes = fleet_chart(reader.session, period)
+    classes = _fleet_chart(reader.session, period)
     return {"chart": classes, "figure": stacked_bars(classes)}
 
 
@@ -279,7 +279,7 @@ def classes(report: WeekReport) -> list[tuple[Class, BreakdownLine | None, float
     return shares
 
 
-def fleet_chart(session: Session, period: Period) -> Chart:
+def _fleet_chart(session: Session, period: Period) -> Chart:
     """Return how many GPUs, on average, were in each class over the period."""
     width = max(1, -(-period.hours // _BARS)) * HOUR_US
     where, values = within(period)

@@ -82,12 +82,12 @@ def unit_costs(context: RequestContext, period: Period) -> Mapping[str, object]:
     }
 
 
-def units_sheet(context: RequestContext, period: Period) -> Sheet:
+def _units_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return all units, exact."""
     return sheet_of(_UNIT_COLUMNS, _unit_report(context, period).units)
 
 
-def runs_sheet(context: RequestContext, period: Period) -> Sheet:
+def _runs_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return all whole runs, exact; times and costs are of the middle one."""
     return sheet_of(_RUN_COLUMNS, _unit_report(context, period).runs)
 
@@ -137,13 +137,13 @@ def money_routes(pages: ReadPages) -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None, by: str = "team") -> Response:
         made = {
-            "costs.csv": lambda context: costs_sheet(context, context.reader.period(week), bearer_of(by)),
-            "days.csv": lambda context: days_sheet(context, context.reader.period(week)),
+            "costs.csv": lambda context: _costs_sheet(context, context.reader.period(week), _bearer_of(by)),
+            "days.csv": lambda context: _days_sheet(context, context.reader.period(week)),
             "budgets.csv": lambda context: budget_sheet(context, week),
             "burn.csv": lambda context: burn_sheet(context, week),
-            "units.csv": lambda context: units_sheet(context, context.reader.period(week)),
-            "runs.csv": lambda context: runs_sheet(context, context.reader.period(week)),
-            "prices.csv": price_sheet,
+            "units.csv": lambda context: _units_sheet(context, context.reader.period(week)),
+            "runs.csv": lambda context: _runs_sheet(context, context.reader.period(week)),
+            "prices.csv": _price_sheet,
             "savings.csv": outcomes_sheet,
         }
         return pages.sheet(request, sheet, made)
@@ -163,8 +163,8 @@ def _money_view(context: RequestContext, week: str | None, by: str) -> Mapping[s
         LedgerError: the ledger has no hour yet.
         ConfigError: the period cannot be read, or there is no such grouping.
     """
-    period, bearer = context.reader.period(week), bearer_of(by)
-    chart = day_chart(context, period)
+    period, bearer = context.reader.period(week), _bearer_of(by)
+    chart = _day_chart(context, period)
     before, after = neighbours(context.reader, period)
     month = month_of(context, week)
     return {
@@ -175,20 +175,20 @@ def _money_view(context: RequestContext, week: str | None, by: str) -> Mapping[s
         "sign": symbol(context.currency).strip(),
         "bearers": BEARERS,
         "by": bearer,
-        "table": cost_table(context, period, bearer),
+        "table": _cost_table(context, period, bearer),
         "chart": chart,
         "figure": stacked_bars(chart),
         "budgets": budget_rows(context, month) if month else None,
         "burn": burn(context, month) if month else None,
         "units": unit_costs(context, period),
-        "prices": price_list(context),
+        "prices": _price_list(context),
         "saved": outcomes(context),
         "json_link": PageState("/v1/costs", None, {"by": bearer, "since": week or ""}).link(),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class BearerCost:
+class _BearerCost:
     """What one bearer's GPU time came to, exact: in all, by class in their order, and of it what was not measured."""
 
     key: str | None
@@ -217,7 +217,7 @@ class BearerCost:
         return not self.classes_ms[_AVOIDABLE] and (not self.held or self.silent_ms >= max(1, self.ms))
 
 
-def bearer_of(word: str) -> Bearer:
+def _bearer_of(word: str) -> Bearer:
     """Return a grouping by its word.
 
     Raises:
@@ -228,7 +228,7 @@ def bearer_of(word: str) -> Bearer:
     return word
 
 
-def cost_table(context: RequestContext, period: Period, by: Bearer) -> Mapping[str, object]:
+def _cost_table(context: RequestContext, period: Period, by: Bearer) -> Mapping[str, object]:
     """Return what the period cost by bearer, dearest first, with the total, and the sentence that answers.
 
     A line is a BearerCost with its GPU-hours, its money (None where nothing has a price) and what of it was avoidable,
@@ -251,7 +251,7 @@ def cost_table(context: RequestContext, period: Period, by: Bearer) -> Mapping[s
     }
 
 
-def costs_sheet(context: RequestContext, period: Period, by: Bearer) -> Sheet:
+def _costs_sheet(context: RequestContext, period: Period, by: Bearer) -> Sheet:
     """Return the same, exact; the dearest thousand. A useful share is of what was measured."""
     rows = []
     for cost in _costs(context, period, by):
@@ -266,7 +266,7 @@ def _in_turn(milliseconds: Sequence[int], micros: Sequence[int | None]) -> Itera
         yield from pair
 
 
-def _costs(context: RequestContext, period: Period, by: Bearer) -> list[BearerCost]:
+def _costs(context: RequestContext, period: Period, by: Bearer) -> list[_BearerCost]:
     def of_api(**which: list[str]) -> list[Cost]:
         asked = CostsAsked.model_validate({"by": by, "limit": LIMIT_MAX, **which})
         return costs_of(context, asked, period).items
@@ -275,11 +275,11 @@ def _costs(context: RequestContext, period: Period, by: Bearer) -> list[BearerCo
     return [_cost(cost, by, silent.get((getattr(cost, by), cost.held))) for cost in of_api()]
 
 
-def _cost(cost: Cost, by: Bearer, silent: Cost | None) -> BearerCost:
+def _cost(cost: Cost, by: Bearer, silent: Cost | None) -> _BearerCost:
     key: str | None = getattr(cost, by)
     unnamed = NOBODY if not cost.held else "unmapped" if by == "team" else f"{BEARERS[by]} unknown"
     classes = [getattr(cost.classes, name) for name in CLASSES]
-    return BearerCost(
+    return _BearerCost(
         key,
         plain(unnamed if key is None else key),
         cost.held,
@@ -292,9 +292,9 @@ def _cost(cost: Cost, by: Bearer, silent: Cost | None) -> BearerCost:
     )
 
 
-def _sum_of(costs: Sequence[BearerCost]) -> BearerCost:
+def _sum_of(costs: Sequence[_BearerCost]) -> _BearerCost:
     known = [cost.micros for cost in costs if cost.micros is not None]
-    return BearerCost(
+    return _BearerCost(
         None,
         "total",
         True,
@@ -307,7 +307,7 @@ def _sum_of(costs: Sequence[BearerCost]) -> BearerCost:
     )
 
 
-def _columns(costs: Sequence[BearerCost], whole: Breakdown) -> tuple[list[str], Sequence[str | None], list[str]]:
+def _columns(costs: Sequence[_BearerCost], whole: Breakdown) -> tuple[list[str], Sequence[str | None], list[str]]:
     """Return hours, money and what was avoidable of it, each with its total last; each adds up as printed."""
     places = hours_decimals(whole.milliseconds)
     hours = _column([cost.ms for cost in costs], HOUR_MS, places)
@@ -332,7 +332,9 @@ def _column(exact: list[int], denominator: int, decimals: int) -> list[str]:
     return [*column_like(total, exact, denominator, decimals), decimal(total, decimals)]
 
 
-def _line(cost: BearerCost, hours: str, micros: str | None, avoidable: str) -> tuple[BearerCost, str, str | None, str]:
+def _line(
+    cost: _BearerCost, hours: str, micros: str | None, avoidable: str
+) -> tuple[_BearerCost, str, str | None, str]:
     """Return a line with a dash where nothing was measured, or nothing of it has a price."""
     if micros is not None and cost.micros is None and cost.ms:
         return cost, hours, UNKNOWN, UNKNOWN
@@ -340,7 +342,7 @@ def _line(cost: BearerCost, hours: str, micros: str | None, avoidable: str) -> t
 
 
 def _sentence(
-    period: Period, whole: Breakdown, costs: Sequence[BearerCost], by: Bearer, currency: str, lacking: int
+    period: Period, whole: Breakdown, costs: Sequence[_BearerCost], by: Bearer, currency: str, lacking: int
 ) -> str:
     if not whole.milliseconds:
         return f"The ledger has no GPU time of {period.label} that this key may see."
@@ -379,7 +381,7 @@ class _Day:
         return round(self.classes_micros[place] / MICROS if in_money else self.classes_ms[place] / HOUR_MS, 2)
 
 
-def day_chart(context: RequestContext, period: Period) -> Chart:
+def _day_chart(context: RequestContext, period: Period) -> Chart:
     """Return what each day cost by class; in GPU-hours where nothing has a price."""
     known = _days(context, period)
     in_money = any(day.is_priced for day in known)
@@ -393,7 +395,7 @@ def day_chart(context: RequestContext, period: Period) -> Chart:
     return Chart(title, unit, times, tuple(day(moment) for moment in moments), traces)
 
 
-def days_sheet(context: RequestContext, period: Period) -> Sheet:
+def _days_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return the same, exact."""
     rows = []
     for known in _days(context, period):
@@ -420,7 +422,7 @@ def _days(context: RequestContext, period: Period) -> Sequence[_Day]:
     return list(known.values())
 
 
-def price_list(context: RequestContext) -> Mapping[str, object] | None:
+def _price_list(context: RequestContext) -> Mapping[str, object] | None:
     """Return the site's prices with what each is now and how old its source, and what is wrong with the book.
 
     None for a team's key, to which the API does not show the book either.
@@ -434,7 +436,7 @@ def price_list(context: RequestContext) -> Mapping[str, object] | None:
     return {"version": book.version or "", "rows": rows, "complaints": [complaint.sentence for complaint in wrong]}
 
 
-def price_sheet(context: RequestContext) -> Sheet:
+def _price_sheet(context: RequestContext) -> Sheet:
     """Return the same, exact; empty for a team's key."""
     head = ("sku", "purchase_option", "node_group", "micros_per_gpu_hour", "from_us", "until_us", "source", "as_of")
     now, rows = context.whole.clock(), []

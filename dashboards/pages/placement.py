@@ -60,8 +60,8 @@ def placement_routes(pages: ReadPages) -> APIRouter:
     @router.get(f"{_HERE}/{{sheet}}")
     def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
         made = {
-            "nodes.csv": lambda context: nodes_sheet(context, context.reader.period(week)),
-            "traffic.csv": lambda context: traffic_sheet(context, context.reader.period(week)),
+            "nodes.csv": lambda context: _nodes_sheet(context, context.reader.period(week)),
+            "traffic.csv": lambda context: _traffic_sheet(context, context.reader.period(week)),
             "changes.csv": lambda context: changes_sheet(context, context.reader.period(week)),
         }
         return pages.sheet(request, sheet, made)
@@ -90,10 +90,10 @@ def _placement_view(context: RequestContext, week: str | None, view: str, rack: 
     around = {"period": period, "days": days(period), "before": before, "after": after, "views": VIEWS, "view": view}
     around |= {"rack": rack, "json_link": _json_link(view, week)}
     if view == "traffic":
-        return around | traffic_view(context, period)
+        return around | _traffic_view(context, period)
     if view == "changes":
         return {**around, **changes_view(context, period)}
-    return around | {"racks": rack_lines(context, period, rack)}
+    return around | {"racks": _rack_lines(context, period, rack)}
 
 
 def _json_link(view: str, week: str | None) -> str:
@@ -132,7 +132,7 @@ class GpuTime:
 
 
 @dataclass(frozen=True, slots=True)
-class RackLine:
+class _RackLine:
     """One rack: where it stands, its nodes together, and one by one where they are shown, with who held most of each.
 
     A node has its runs by name: the one that held most, the name, how many they are; and how many names more.
@@ -145,7 +145,7 @@ class RackLine:
     shown: Sequence[tuple[str, GpuTime, Sequence[tuple[str, str, int]], int]]
 
 
-def rack_lines(context: RequestContext, period: Period, rack: str | None) -> list[RackLine]:
+def _rack_lines(context: RequestContext, period: Period, rack: str | None) -> list[_RackLine]:
     """Return the racks of a period; with their nodes where these are few, or of the one that is asked for."""
     nodes, places = _nodes(context, period), read_places(context.session, period.end)
     by_rack: dict[str, list[str]] = defaultdict(list)
@@ -159,11 +159,11 @@ def rack_lines(context: RequestContext, period: Period, rack: str | None) -> lis
         own, stands = by_rack[name], places.get(by_rack[name][0], HostLocation())
         where = [f"{part} {plain(at)}" for part, at in (("block", stands.block), ("zone", stands.zone)) if at]
         shown = [(node, nodes[node], *holders.get(node, ([], 0))) for node in own if name in opened]
-        lines.append(RackLine(name, ", ".join(where), own, GpuTime.of(nodes[node] for node in own), shown))
+        lines.append(_RackLine(name, ", ".join(where), own, GpuTime.of(nodes[node] for node in own), shown))
     return lines
 
 
-def nodes_sheet(context: RequestContext, period: Period) -> Sheet:
+def _nodes_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return every node, exact. How much of what was held was useful is told of what was measured of it."""
     nodes, places = _nodes(context, period), read_places(context.session, period.end)
     classes = [f"{name}_milliseconds" for name in CLASSES]
@@ -216,7 +216,7 @@ def _holders(
     return {node: (own, names[node] - len(own)) for node, own in holders.items()}
 
 
-def traffic_view(context: RequestContext, period: Period) -> dict[str, object]:
+def _traffic_view(context: RequestContext, period: Period) -> dict[str, object]:
     """Return the traffic of the runs that may be seen: a matrix, each cell with how dark it is, classes, and runs."""
     fleet, matrix = _traffic(context, period)
     largest = max((cell.bytes for cell in matrix.cells.values()), default=0) or 1
@@ -241,7 +241,7 @@ def traffic_view(context: RequestContext, period: Period) -> dict[str, object]:
     }
 
 
-def traffic_sheet(context: RequestContext, period: Period) -> Sheet:
+def _traffic_sheet(context: RequestContext, period: Period) -> Sheet:
     """Return the matrix, exact."""
     _, matrix = _traffic(context, period, most=None)
     rows = [(*ends, cell.bytes, cell.estimated_bytes) for ends, cell in sorted(matrix.cells.items())]

@@ -114,7 +114,7 @@ def shell(reader: Reader, text: str) -> dict[str, object]:
         "end": end,
         "ranked": [(signal.key, signal.columns[0][1]) for signal in SIGNALS if signal.table == "gpu_samples"],
         "sentence": run_sentence(report),
-        "chart": run_chart(report.timeline, report.timezone),
+        "chart": _run_chart(report.timeline, report.timezone),
         "went": cost_steps(breakdown_lines(report.breakdown, subtotals=False)),
         "sign": symbol(report.currency).strip(),
     }
@@ -208,7 +208,7 @@ def _sections(reader: Reader, report: RunDocument) -> list[tuple[str, list[tuple
     return [(title, rows) for title, rows in sections if rows]
 
 
-def run_chart(timeline: Sequence[TimelinePoint], timezone: str) -> Chart | None:
+def _run_chart(timeline: Sequence[TimelinePoint], timezone: str) -> Chart | None:
     """Return what share of a run's GPUs was in each state over its life; None where nothing is known of it."""
     starts, states = state_shares(timeline, 100)
     if not starts:

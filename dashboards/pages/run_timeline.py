@@ -66,7 +66,7 @@ SIGNALS = (
     Signal("disk", "disk_samples", (("read_bytes", "disk reads"),), "B/s"),
     Signal("workers", "process_samples", (("workers_busiest_cpu_ratio", "busiest worker"),), "ratio"),
 )
-BY_KEY = {signal.key: signal for signal in SIGNALS}
+_BY_KEY = {signal.key: signal for signal in SIGNALS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def read_timeline(session: Session, known: Remembered, text: str, asked: Timelin
     run_id = find_run(session, text)
     all_of_it = known_span(session, run_id, timezone)
     start, end = _span(all_of_it, asked, run_id)
-    ranked = asked.ranks if asked.ranks in BY_KEY else "sm"
+    ranked = asked.ranks if asked.ranks in _BY_KEY else "sm"
     points = asked.pixels // _PIXELS_A_POINT
     lanes, ranks = read_signals(session, known, run_id, (start, end), points, ranked)
     told = timeline(session, run_id, asked.pixels // _PIXELS_A_BAR, (start - BUCKET_US + 1, end))

@@ -117,7 +117,7 @@ class Calls:
             why = f"{name}: {pynvml.NVMLError(code)}"
             raise SourceLostError(f"{self._uuid} is not responding to the driver ({why}); reset the GPU or the host")
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-            raise DriverChangedError(CHANGED)
+            raise DriverChangedError(_CHANGED)
         self._codes[name] = pynvml.NVML_SUCCESS if code in _NOTHING_NEW else code
         if code in NEVER:
             self.again.refuse(name)
@@ -130,7 +130,7 @@ def in_words(code: int) -> str:
     return _WORDS.get(code) or f"the driver returned: {pynvml.NVMLError(code)}"
 
 
-CHANGED = (
+_CHANGED = (
     "the NVIDIA library and the loaded kernel driver have different versions: the driver was replaced; "
     "restart the agent; if that does not help, reload the driver or reboot"
 )
@@ -146,7 +146,7 @@ def open_library() -> str | None:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-            raise DriverChangedError(CHANGED) from error
+            raise DriverChangedError(_CHANGED) from error
         if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
             return "libnvidia-ml.so.1 is not installed"
         return str(error)
@@ -164,7 +164,7 @@ def device_count() -> int:
         return int(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError as error:
         if error.value == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-            raise DriverChangedError(CHANGED) from error
+            raise DriverChangedError(_CHANGED) from error
         if error.value in CLOSED:
             open_library()
         message = f"the NVIDIA driver does not list its GPUs ({error})"

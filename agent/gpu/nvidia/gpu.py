@@ -30,11 +30,11 @@ _NAMES: Mapping[int, str] = {
     10: "Blackwell",
     13: "Rubin",
 }
-HOPPER = 9  # the first with GPM
+_HOPPER = 9  # the first with GPM
 _UNKNOWN = 0xFFFFFFFF
 
 
-def architecture_name(number: int | None) -> str | None:
+def _architecture_name(number: int | None) -> str | None:
     """Return the name of an architecture; one that is newer than we are keeps its number."""
     if number is None or number == _UNKNOWN:
         return None
@@ -86,7 +86,7 @@ class Instance:
             self._gpm = None
 
 
-def find_instances(
+def _find_instances(
     calls: Calls,
     parent_uuid: str,
     parent: object,
@@ -147,7 +147,7 @@ def _whole(gpu: "Gpu", found: ListedGpu) -> Mapping[str, Value]:
         "gpu_uuid": gpu.uuid,
         "gpu_index": found.index,
         "sku": None if name is None else sku(name, memory_bytes),
-        "architecture": architecture_name(gpu.architecture),
+        "architecture": _architecture_name(gpu.architecture),
         "memory_bytes": memory_bytes,
         "mig_slices_max": ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) if gpu.mig else None,
         "power_limit_watts": None if limit is None else limit / MILLIWATTS_PER_WATT,
@@ -317,7 +317,7 @@ class Gpu:
         buffer, before = self._buffer or GpmBuffer(), self.instances
         self._buffer = buffer
         if self.mig:
-            self.instances = find_instances(self.calls, self.uuid, handle, self.instances, self.context, buffer)
+            self.instances = _find_instances(self.calls, self.uuid, handle, self.instances, self.context, buffer)
         else:
             self.instances = {}
         gone = [uuid for uuid in (*self._gone, *before) if uuid not in self.instances]
@@ -389,8 +389,8 @@ def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
 
 
 def _no_gpm(gpu: Gpu) -> str:
-    if gpu.architecture is not None and gpu.architecture < HOPPER:
-        return f"GPM needs Hopper or newer; this is {architecture_name(gpu.architecture)}"
+    if gpu.architecture is not None and gpu.architecture < _HOPPER:
+        return f"GPM needs Hopper or newer; this is {_architecture_name(gpu.architecture)}"
     return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver reports no GPM for this GPU"
 
 

@@ -160,7 +160,7 @@ _VIRTUAL_OF = "physfn"  # a function of a GPU that virtual machines share: it is
 _OFF_THE_BUS = b"\xff\xff"  # what reads of a device give that does not answer: no vendor has this number
 
 
-def fallen_gpus(sys: Path) -> list[str]:
+def _fallen_gpus(sys: Path) -> list[str]:
     """Return the bus ids of GPUs that are there and that nobody can use: off the bus, or without any driver.
 
     One with a driver that is not NVIDIA's was given away on purpose (to a virtual machine), and one that answers its
@@ -283,7 +283,7 @@ class ExpectedDevices:
             return
         entries = [self._known[uuid] for uuid in self.missing]
         taken = {entry.get("pci_bus_id") for entry in self._known.values()}
-        fallen = [place for place in fallen_gpus(self._host.sys) if place not in taken]
+        fallen = [place for place in _fallen_gpus(self._host.sys) if place not in taken]
         fallen = fallen[sum(entry.get("pci_bus_id") is None for entry in entries) :]  # which may be these
         counted = sorted(now.silent.keys() - {entry.get("gpu_index") for entry in entries})
         counted = counted[sum(entry.get("gpu_index") not in now.silent for entry in entries) :]

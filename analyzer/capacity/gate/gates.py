@@ -31,7 +31,7 @@ def at_most(part: int, whole: int, permille: int) -> bool:
     return part * PERMILLE <= permille * whole
 
 
-def percent_text(part: int, whole: int, permille: int) -> str:
+def _percent_text(part: int, whole: int, permille: int) -> str:
     """Return a share as percent, with as many decimals as it takes to stand on its own side of the bar: "49.96%"."""
     if whole <= 0:
         return "-"
@@ -44,7 +44,7 @@ def percent_text(part: int, whole: int, permille: int) -> str:
     return f"{decimal(shown, decimals)}%"
 
 
-def ratio_parts(ratio: float) -> tuple[int, int]:
+def _ratio_parts(ratio: float) -> tuple[int, int]:
     """Return a measured ratio as the integers of its shortest decimal, so that it compares as it reads."""
     exact = Decimal(str(ratio)).quantize(Decimal("0.000001"), rounding=ROUND_HALF_UP)
     return int(exact * 10**6), 10**6
@@ -156,7 +156,7 @@ def measured(rule: "Rule", look: GateInput) -> Gate:
     """Judge how much of the runs' GPU time was measured."""
     part, whole = look.work.measured
     bar = f"{rule.number('percent')}% or more"
-    value = percent_text(part, whole, rule.permille)
+    value = _percent_text(part, whole, rule.permille)
     if look.work.milliseconds <= 0:
         return gate(rule, "time measured", "N/E", "no GPU time", bar, "the profile has no GPU time")
     return gate(rule, "time measured", passed(at_least(part, whole, rule.permille)), value, bar)
@@ -198,7 +198,9 @@ def share(rule: "Rule", look: GateInput) -> Gate:
         is_dark = look.work.milliseconds > 0
         told = ("nothing measured", "none of it was measured") if is_dark else ("no GPU time", _NO_TIME)
         return gate(rule, label, "N/E", told[0], bar, told[1])
-    return gate(rule, label, passed(is_kept(part, whole, rule.permille)), percent_text(part, whole, rule.permille), bar)
+    return gate(
+        rule, label, passed(is_kept(part, whole, rule.permille)), _percent_text(part, whole, rule.permille), bar
+    )
 
 
 def memory(rule: "Rule", look: GateInput) -> Gate:
@@ -243,11 +245,11 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
         seen = ", ".join(str(gpus) for gpus in sorted({each.gpus for each in look.profile.scaling})) or "none"
         value = "one size seen" if size in look.sizes else f"not at {size}"
         return gate(rule, label, "N/E", value, bar, f"sizes at which the work's speed was measured: {seen}")
-    part, whole = ratio_parts(told.efficiency_ratio)
+    part, whole = _ratio_parts(told.efficiency_ratio)
     value = f"{decimal(nearest(part * _FULL_PERCENT, whole), 0)}%"
     exact = at_least(part, whole, rule.permille)
     if at_least(nearest(part * _FULL_PERCENT, whole), _FULL_PERCENT, rule.permille) != exact:
-        value = percent_text(part, whole, rule.permille)
+        value = _percent_text(part, whole, rule.permille)
     return gate(rule, label, passed(exact), value, bar)
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _SIZE, _LENGTH, _HISTORY, _EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
 
 
-def pilot_gates(request: Request, rule: PilotRule, history: History | None) -> tuple[Gate, ...]:
+def _pilot_gates(request: Request, rule: PilotRule, history: History | None) -> tuple[Gate, ...]:
     """Return the gates of a pilot. Without a store nobody knows of any history, which passes nothing."""
     weeks = f"{request.hours // HOURS_A_WEEK} weeks" if request.hours % HOURS_A_WEEK == 0 else f"{request.hours:,} h"
     bar = f"under {rule.history_gpu_hours} GPU-h"
@@ -66,7 +66,7 @@ def condition(rule: PilotRule) -> str:
     )
 
 
-def pilot_remedies(gates: tuple[Gate, ...], rule: PilotRule) -> tuple[Remedy, ...]:
+def _pilot_remedies(gates: tuple[Gate, ...], rule: PilotRule) -> tuple[Remedy, ...]:
     """Return what would pass."""
     texts = {
         _SIZE: f"no more than {rule.gpus} GPUs, or a profile of completed work",
@@ -105,7 +105,7 @@ def _earlier(history: History | None, rule: PilotRule) -> Gate:
 _IDLE_KINDS = frozenset({"release", "right_size", "share_mig", "share_time", "pack", "fewer_replicas"})
 
 
-def remedies_of(gates: Sequence[Gate], look: GateInput) -> tuple[Remedy, ...]:
+def _remedies_of(gates: Sequence[Gate], look: GateInput) -> tuple[Remedy, ...]:
     """Return what would pass, in the order of the gates; one entry for all gates that the fix answers."""
     open_ones = [gate for gate in gates if gate.outcome != "PASS"]
     by_fix = [gate for gate in open_ones if _is_answered(gate.name, look)]
@@ -267,13 +267,13 @@ def check_request(
         pilot=False,
         condition=None,
         gates=gates,
-        remedies=remedies_of(gates, look),
+        remedies=_remedies_of(gates, look),
         offer=offer,
         options=options_of(request, supply, offer, _grown(request, asked, policy, supply), _loss(work), verdict),
         missing=_missing(look),
         waits_permille=_waits(work),
     )
-    return with_sentences(decided)
+    return _with_sentences(decided)
 
 
 def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
@@ -283,7 +283,7 @@ def with_waivers(decided: Decided, waivers: tuple[Waiver, ...]) -> Decided:
     return replace(now, headline=headline(now))
 
 
-def with_sentences(decided: Decided) -> Decided:
+def _with_sentences(decided: Decided) -> Decided:
     """Return it with its sentences."""
     return replace(decided, headline=headline(decided), at_length=at_length(decided))
 
@@ -294,7 +294,7 @@ def request_id(request: Request, profile_sha256: str, length: int = LENGTH) -> s
 
 
 def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identity: str) -> Decided:
-    gates = pilot_gates(request, policy.pilot, known.history)
+    gates = _pilot_gates(request, policy.pilot, known.history)
     verdict = verdict_of(gates)
     decided = Decided(
         **_head(request, policy, known, now_us, identity),
@@ -303,12 +303,12 @@ def _pilot(request: Request, policy: Policy, known: Supply, now_us: int, identit
         pilot=True,
         condition=condition(policy.pilot),
         gates=gates,
-        remedies=pilot_remedies(gates, policy.pilot),
+        remedies=_pilot_remedies(gates, policy.pilot),
         offer=None,
         options=options_of(request, known, None, None, None, verdict),
         missing=() if known.rate else (_no_price(request),),
     )
-    return with_sentences(decided)
+    return _with_sentences(decided)
 
 
 def _head(request: Request, policy: Policy, supply: Supply, now_us: int, identity: str) -> dict[str, Any]:
@@ -416,4 +416,4 @@ def without_the_fleet(decided: Decided) -> Decided:
     options = tuple(replace(each, to_buy=None) if each.more else each for each in decided.options)
     hidden = f"how many {plain(decided.request.sku)} stand free in the fleet: keys of all teams see it"
     missing = (*(text for text in decided.missing if "stand free" not in text), hidden)
-    return with_sentences(replace(decided, offer=offer, options=options, missing=missing))
+    return _with_sentences(replace(decided, offer=offer, options=options, missing=missing))

@@ -44,7 +44,7 @@ def decided_text(decided: Decided, layout: TextLayout, *, kept: bool) -> str:
     return layout.page(lines)
 
 
-def day_words(iso: str) -> str:
+def _day_words(iso: str) -> str:
     """Return an ISO date as "1 Dec"."""
     return day(datetime.fromisoformat(iso)).split(" ", 1)[1]
 
@@ -66,7 +66,7 @@ def _head(decided: Decided, layout: TextLayout) -> list[str]:
 
 def asked_words(request: Request, sku: str) -> str:
     """Return "32 more H100-80GB for 8 weeks, from 1 Dec"."""
-    return f"{request.gpus:,} more {sku} for {duration_words(request)}, from {day_words(request.starts)}"
+    return f"{request.gpus:,} more {sku} for {duration_words(request)}, from {_day_words(request.starts)}"
 
 
 def profile_words(evidence: Evidence | None) -> str:
@@ -75,7 +75,7 @@ def profile_words(evidence: Evidence | None) -> str:
         return "none: a pilot of a team without history"
     first, last = local(evidence.since_us, evidence.timezone), local(evidence.until_us - 1, evidence.timezone)
     runs = f"{evidence.runs:,} run{'' if evidence.runs == 1 else 's'}, {gpu_hours(evidence.milliseconds)} GPU-hours"
-    days = f"{day_words(first.date().isoformat())} - {day_words(last.date().isoformat())}"
+    days = f"{_day_words(first.date().isoformat())} - {_day_words(last.date().isoformat())}"
     return f"{runs}, {days}; {_signature(evidence)}"
 
 
@@ -126,7 +126,7 @@ def _waivers(decided: Decided, layout: TextLayout) -> list[str]:
     lines = []
     for waiver in decided.waivers:
         at = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
-        who = f"{plain(waiver.who)} ({waiver.role}), {day_words(at.date().isoformat())} {at.year}"
+        who = f"{plain(waiver.who)} ({waiver.role}), {_day_words(at.date().isoformat())} {at.year}"
         lines += layout.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
     return lines
 
@@ -159,7 +159,7 @@ def offer_rows(decided: Decided, offer: Offer) -> list[tuple[str, str, str]]:
     ]
     if offer.free_gpus is not None and offer.free_day is not None:
         free = f"{offer.free_gpus:,}"
-        found.append((f"free on the lowest day ({day_words(offer.free_day)})", free, free))
+        found.append((f"free on the lowest day ({_day_words(offer.free_day)})", free, free))
         found.append(("to buy", f"{likely.to_buy:,}", f"{careful.to_buy:,}"))
     if decided.rate is not None:
         currency = decided.rate.currency
@@ -249,7 +249,7 @@ def shown_of(decided: Decided, work: Work | None = None) -> DecisionView:
     """Return what page one says of a request; `work` is the part of the profile that was judged."""
     request = decided.request
     asked = (
-        f"{plain(request.team)} asks for {request.gpus:,} more {plain(request.sku)}, {day_words(request.starts)} to "
+        f"{plain(request.team)} asks for {request.gpus:,} more {plain(request.sku)}, {_day_words(request.starts)} to "
         f"{_last_day(request.starts, request.hours)} ({duration_words(request)})"
     )
     return DecisionView(
@@ -287,7 +287,7 @@ def _judged(decided: Decided) -> str | None:
 
 def _last_day(starts: str, hours: int) -> str:
     days = max(1, -(-hours // _HOURS_A_DAY))
-    return day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
+    return _day_words((date.fromisoformat(starts) + timedelta(days=days - 1)).isoformat())
 
 
 def _verdict(decided: Decided) -> str:

@@ -176,7 +176,7 @@ _MOST_RUNS = 200  # the newest: a job of last year was another job
 
 
 @dataclass(frozen=True, slots=True)
-class RunCount:
+class _RunCount:
     """How many runs of a name there are with so many GPUs of one kind, on one host or spread over several."""
 
     sku: str | None  # None: of several kinds, or of one that nobody told; or they held no GPU
@@ -214,7 +214,7 @@ def read_history(session: "Session", name: str, gpus: int, sku: str | None = Non
         StoreError: the store does not answer.
     """
     sizes, newest, cores = statements("capacity/planner/history.sql")
-    known = [RunCount(*row) for row in session.rows(sizes, {"name": name})]
+    known = [_RunCount(*row) for row in session.rows(sizes, {"name": name})]
     seen = _seen_on(known, name, gpus, sku)
     runs = session.rows(newest, {"name": name, "gpus": gpus, "sku": seen.sku, "most": _MOST_RUNS})
     first, last = min(run[1] for run in runs), max(run[2] for run in runs)
@@ -239,7 +239,7 @@ def read_history(session: "Session", name: str, gpus: int, sku: str | None = Non
     )
 
 
-def _seen_on(known: Sequence[RunCount], name: str, gpus: int, sku: str | None) -> RunCount:
+def _seen_on(known: Sequence[_RunCount], name: str, gpus: int, sku: str | None) -> _RunCount:
     """Return the runs that say how long a job of so many GPUs takes on a kind; those on other kinds never do.
 
     Raises:
@@ -261,11 +261,11 @@ def _seen_on(known: Sequence[RunCount], name: str, gpus: int, sku: str | None) -
     raise UnseenError(f"{called}: {_too_few(known, sum(one.completed for one in there), gpus, sku)}")
 
 
-def _is_of(one: RunCount, sku: str) -> bool:
+def _is_of(one: _RunCount, sku: str) -> bool:
     return one.sku is not None and means(sku, one.sku)
 
 
-def _too_few(known: Sequence[RunCount], completed: int, gpus: int, sku: str | None) -> str:
+def _too_few(known: Sequence[_RunCount], completed: int, gpus: int, sku: str | None) -> str:
     seen = ", ".join(f"{counted(one.completed, 'run')} {_where(one)}" for one in known if one.completed)
     enough = {
         one.gpus for one in known if one.is_told and one.completed >= LEAST_RUNS and (sku is None or _is_of(one, sku))
@@ -278,7 +278,7 @@ def _too_few(known: Sequence[RunCount], completed: int, gpus: int, sku: str | No
     )
 
 
-def _where(one: RunCount) -> str:
+def _where(one: _RunCount) -> str:
     of = f" of {plain(one.sku)}" if one.sku is not None else " of several kinds or one that is not known"
     return f"with {_gpus(one.gpus)}{of if one.gpus else ''}{' over several hosts' if one.is_spread else ''}"
 

@@ -26,7 +26,7 @@ _SPREAD = 0.3  # of a rank, up or down, where an order is drawn
 
 
 @dataclass(frozen=True)
-class Mending:
+class _Mending:
     """One proposal to mend: by task its node, if that exists, and its start. `is_over` ends the search early.
 
     A score is (seconds late, tasks on other nodes, makespan), all the lower the better.
@@ -184,7 +184,7 @@ def nearest(problem: Problem, proposal: Proposal, seconds: float = _SECONDS) -> 
     if proposed.is_valid:
         return Nearest(proposed, proposed, (), ())
     until = time.monotonic() + seconds
-    mending = Mending(problem, _wanted(problem, proposal), lambda: time.monotonic() >= until)
+    mending = _Mending(problem, _wanted(problem, proposal), lambda: time.monotonic() >= until)
     schedule = mending.mended()
     placed = [
         Placed(task.name, problem.nodes[node].name, start)

@@ -64,7 +64,7 @@ class Text:
         self.constraint(f"bool_or {{ literals: {list(literals)} }}")
 
 
-class CpModel:
+class _CpModel:
     """A problem's model, with the variables that schedules are read from and objectives are made of.
 
     All is done by `horizon`, which must be no less than the hint's end.
@@ -291,7 +291,7 @@ class Prover:
 
     def __init__(self) -> None:
         self._process = SolverProcess("analyzer.capacity.planner.cp_sat")
-        self._model: CpModel | None = None
+        self._model: _CpModel | None = None
 
     def ask(self, instance: Instance, hint: Schedule, seconds: float, wants_kept: bool) -> None:
         """Hand over the problem with the best schedule so far. `wants_kept`: it has a deadline, and it may be kept."""
@@ -299,7 +299,7 @@ class Prover:
         is_late = late_seconds(instance, hint) > 0
         ends = hint.makespan(instance)
         horizon = max(ends, deadline or 0) + (sum(instance.most_seconds) + _farthest(instance) if is_late else 0)
-        model = self._model = CpModel(instance, hint, horizon)
+        model = self._model = _CpModel(instance, hint, horizon)
         makespan: _Objective = [[model.makespan], [1]]
         late = _late(model)
         limit = [] if is_late else [[*makespan, ends]]
@@ -346,7 +346,7 @@ def _farthest(instance: Instance) -> int:
     return sum(max(delays) for waits in instance.before for _, delays in waits)
 
 
-def _late(model: CpModel) -> list[_Objective]:
+def _late(model: _CpModel) -> list[_Objective]:
     """Return how late tasks are by their own deadlines, where any has one."""
     late: Terms = {}
     for at, task in enumerate(model.instance.problem.tasks):
@@ -356,7 +356,7 @@ def _late(model: CpModel) -> list[_Objective]:
     return _objective(late)
 
 
-def _moves(model: CpModel) -> list[_Objective]:
+def _moves(model: _CpModel) -> list[_Objective]:
     """Return how many tasks run elsewhere than planned, less a constant."""
     stays: Terms = {}
     number = {node.name: at for at, node in enumerate(model.instance.problem.nodes)}
@@ -367,7 +367,7 @@ def _moves(model: CpModel) -> list[_Objective]:
     return _objective(stays)
 
 
-def _delay(model: CpModel) -> list[_Objective]:
+def _delay(model: _CpModel) -> list[_Objective]:
     """Return by how much tasks start later than planned, all together."""
     planned = [task.planned.start_seconds for task in model.instance.problem.tasks]
     over = {
@@ -376,7 +376,7 @@ def _delay(model: CpModel) -> list[_Objective]:
     return _objective(over)
 
 
-def _cost(model: CpModel) -> list[_Objective]:
+def _cost(model: _CpModel) -> list[_Objective]:
     """Return what the plan costs, where every node that a task may take has a price."""
     costs: Terms = {}
     for task, there in enumerate(model.runs_on):
@@ -388,7 +388,7 @@ def _cost(model: CpModel) -> list[_Objective]:
     return _objective(costs)
 
 
-def _over(model: CpModel, start: int, from_seconds: int, longer: Terms | None = None) -> int:
+def _over(model: _CpModel, start: int, from_seconds: int, longer: Terms | None = None) -> int:
     """Return a variable that is at least how much a start is after a moment, and at least 0.
 
     With `longer` (of CpModel) it is at least how much that is with what the task takes longer where it runs.

@@ -11,7 +11,7 @@ from analyzer.capacity.planner.plan import Binding, Change, Placement, Plan, Sol
 from analyzer.capacity.planner.problem import MEDIA, Problem, Task
 
 
-class Timetable:
+class _Timetable:
     """One node's free resources as steps: `free[i]` (packed, see Instance) from `times[i]` until the next."""
 
     __slots__ = ("_free", "_guard", "_times")
@@ -98,7 +98,7 @@ def insert(instance: Instance, order: Sequence[int], pick: Sequence[Sequence[int
 
     `pick` gives the nodes that each task may take, the one to prefer among equals first.
     """
-    tables = [Timetable(free, instance.guard) for free in instance.free]
+    tables = [_Timetable(free, instance.guard) for free in instance.free]
     count, kind = len(instance.choices), instance.kind
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
     for task in order:
@@ -124,7 +124,7 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
     """
     ends = instance.ends(schedule.nodes, schedule.starts)
     horizon = max(horizon, *ends)
-    tables = [Timetable(free, instance.guard) for free in instance.free]
+    tables = [_Timetable(free, instance.guard) for free in instance.free]
     place = {task: at for at, task in enumerate(instance.order)}
     latest = [0] * len(ends)
     for task in sorted(range(len(ends)), key=lambda task: (-ends[task], -place[task])):
@@ -142,7 +142,7 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
     return latest
 
 
-def critical_chain(instance: Instance, schedule: Schedule) -> list[int]:
+def _critical_chain(instance: Instance, schedule: Schedule) -> list[int]:
     """Return the tasks that hold the end where it is, first to last.
 
     Each starts the moment that the one before it lets it: by its data's arrival, or by the room that it leaves.
@@ -207,7 +207,7 @@ def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Bindi
         placements=tuple(sorted(placements, key=lambda each: (each.start_seconds, each.task))),
         transfers=tuple(sorted(_transfers(instance, schedule), key=lambda each: (each.start_seconds, each.before))),
         bound=bound,
-        critical=tuple(problem.tasks[task].name for task in critical_chain(instance, schedule)),
+        critical=tuple(problem.tasks[task].name for task in _critical_chain(instance, schedule)),
         cost_micros=cost_micros(instance, schedule),
     )
 

@@ -28,7 +28,7 @@ from analyzer.text.words import (
 _NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
 _SURE = 0.995  # draws never say that something is certain
 
-SOLVER_WORDS: dict[Solver, str] = {
+_SOLVER_WORDS: dict[Solver, str] = {
     "olb": "OLB (next free)",
     "heft": "HEFT",
     "random_heft": "HEFT, randomized",
@@ -51,7 +51,7 @@ def when(instant: int, timezone: str, near: int) -> str:
     return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
 
 
-def short_when(instant: int, timezone: str, near: int) -> str:
+def _short_when(instant: int, timezone: str, near: int) -> str:
     """Return a moment for a column: "Fri 14:20", or "27 Nov 14:20" where it is a week from `near` or more."""
     told = when(instant, timezone, near)
     return told if abs(instant - near) < _NAMED_DAYS_US else told.split(" ", 1)[1]
@@ -100,7 +100,7 @@ def exact(seconds: int) -> str:
     return " ".join(parts).replace(" ", NO_BREAK)
 
 
-def medium_words(medium: Medium, *, on_ssd: bool) -> str:
+def _medium_words(medium: Medium, *, on_ssd: bool) -> str:
     """Return what bytes go over; within a node it is its local SSD where it has one."""
     return "local SSD" if medium == "local" and on_ssd else _MEDIUM_WORDS[medium]
 
@@ -132,7 +132,7 @@ def sentence(facts: PlanFacts) -> str:
     return " ".join([*said, *_against_olb(facts)])
 
 
-def binding_words(bound: Binding) -> str:
+def _binding_words(bound: Binding) -> str:
     """Return what keeps every plan from being shorter."""
     if bound.kind == "path":
         return f"the critical path {_named(bound.tasks, ' → ')} binds"
@@ -165,7 +165,7 @@ def _move(facts: PlanFacts, change: Change) -> str:
     took = sorted(
         (one for one in facts.transfers if change.task in (one.before, one.after)), key=lambda one: -one.bytes
     )
-    over = medium_words(took[0].medium, on_ssd=facts.is_ssd(task.node)) if took else "it"
+    over = _medium_words(took[0].medium, on_ssd=facts.is_ssd(task.node)) if took else "it"
     if change.saved_seconds > 0:
         why = f" ({over} saves {about(change.saved_seconds)} of transfers)"
     elif change.saved_seconds < 0:
@@ -211,7 +211,7 @@ def _impossible(facts: PlanFacts) -> str:
     durations = " with every task at its P50" if has_spread(facts) else ""
     if facts.deadline_at is None or facts.earliest_at <= facts.deadline_at:  # tasks have deadlines of their own
         return f"Impossible{durations}: no plan keeps every task's deadline.{_late_tasks(facts)}"
-    why = f"; {binding_words(facts.bound)}" if facts.bound is not None else ""
+    why = f"; {_binding_words(facts.bound)}" if facts.bound is not None else ""
     best = "" if facts.is_optimal else f" The best plan found ends {_beside_deadline(facts.end_at, facts)}."
     return f"Impossible: earliest {_beside_deadline(facts.earliest_at, facts)}{durations}{why}.{best}"
 
@@ -334,8 +334,8 @@ def _placed(one: TaskFact, facts: PlanFacts) -> PlacedRow:
         plain(one.task),
         plain(one.node),
         place or UNKNOWN,
-        short_when(one.start_at, facts.timezone, facts.start_at),
-        short_when(one.end_at, facts.timezone, facts.start_at),
+        _short_when(one.start_at, facts.timezone, facts.start_at),
+        _short_when(one.end_at, facts.timezone, facts.start_at),
         exact((one.end_at - one.start_at) // SECOND_US),
         NOT_APPLICABLE if one.slack_seconds is None else about(one.slack_seconds),
         about(waits) if waits else UNKNOWN,
@@ -351,7 +351,7 @@ def moved_rows(facts: PlanFacts) -> list[MovedRow]:
             f"{plain(one.before)} → {plain(one.after)}",
             plain(one.to_node) if one.from_node == one.to_node else f"{plain(one.from_node)} → {plain(one.to_node)}",
             bytes_words(one.bytes),
-            medium_words(one.medium, on_ssd=facts.is_ssd(one.to_node)),
+            _medium_words(one.medium, on_ssd=facts.is_ssd(one.to_node)),
             tuple(brief(way.seconds) for way in one.ways),
             MEDIA.index(one.medium),
         )
@@ -371,7 +371,7 @@ def compared_rows(facts: PlanFacts) -> list[ComparedRow]:
 
 def _compared(one: Compared, facts: PlanFacts, decimals: int | None) -> ComparedRow:
     return ComparedRow(
-        SOLVER_WORDS[one.solver],
+        _SOLVER_WORDS[one.solver],
         exact(one.makespan_seconds),
         _above(one.above_ratio),
         f"{one.moves:,}",
@@ -398,7 +398,7 @@ def why_words(facts: PlanFacts) -> str | None:
     """Return what keeps every plan from being shorter, as a sentence."""
     if facts.bound is None:
         return None
-    words = binding_words(facts.bound)
+    words = _binding_words(facts.bound)
     return f"{words[0].upper()}{words[1:]}."
 
 

@@ -102,7 +102,7 @@ class Stay:
     end: int
 
 
-def lasts_on(task: Task, node: Node) -> int | None:
+def _lasts_on(task: Task, node: Node) -> int | None:
     """Return the P50 of the task's duration on the node; None where nobody knows it on that kind of GPU."""
     duration = task.duration or dict(task.durations).get(node.sku or "")
     return None if duration is None else duration.p50_seconds
@@ -110,7 +110,7 @@ def lasts_on(task: Task, node: Node) -> int | None:
 
 def stay_of(task: Task, node: Node, start: int) -> Stay:
     """Return the task's stay on the node: as long as the P50 of its duration there, which is known."""
-    lasts = lasts_on(task, node)
+    lasts = _lasts_on(task, node)
     if lasts is None:
         raise AssertionError(f"BUG: the duration of {task.name} was not looked up")
     return Stay(task, node, start, start + lasts)
@@ -139,7 +139,7 @@ def _seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
     return whole + (rest > 0)
 
 
-def transfer_of(network: Network, before: Stay, after: Stay, size_bytes: int) -> Transfer:
+def _transfer_of(network: Network, before: Stay, after: Stay, size_bytes: int) -> Transfer:
     """Return the transfer between two stays; it starts when the first ends."""
     medium = _medium_of(network, before.node, after.node)
     seconds = _seconds_of(network, medium, size_bytes)
@@ -161,7 +161,7 @@ def transfers_between(problem: Problem, stays: dict[str, Stay]) -> Iterator[Tran
         for each in after.task.inputs:
             before = stays.get(each.task)
             if before is not None and each.bytes > 0:
-                yield transfer_of(problem.network, before, after, each.bytes)
+                yield _transfer_of(problem.network, before, after, each.bytes)
 
 
 def cost_micros_of(stays: Iterable[Stay]) -> int | None:
@@ -217,10 +217,10 @@ def _usd(micros: int) -> str:
 
 
 UNKNOWN_TOLD = 20  # each with the nearest name; who makes up more gets a list
-PlacesFound = tuple[dict[str, Stay], list[Broken]]
+_PlacesFound = tuple[dict[str, Stay], list[Broken]]
 
 
-def stays_of(problem: Problem, proposal: Proposal) -> PlacesFound:
+def _stays_of(problem: Problem, proposal: Proposal) -> _PlacesFound:
     """Return the stays whose task and node exist, each task's first one, and what is wrong with the rest."""
     tasks = {task.name: task for task in problem.tasks}
     nodes = {node.name: node for node in problem.nodes}
@@ -239,7 +239,7 @@ def stays_of(problem: Problem, proposal: Proposal) -> PlacesFound:
                     f" {nearest_name(placed.node, nodes)}"
                 )
                 broken.append(Broken("unknown", text, (task.name,), (placed.node,)))
-            elif lasts_on(task, nodes[placed.node]) is None:
+            elif _lasts_on(task, nodes[placed.node]) is None:
                 kind = nodes[placed.node].sku or "a kind of GPU that is not known"
                 text = (
                     f"{task.name} is put on {placed.node}, which is of {kind}, and how long it takes there is not"
@@ -305,7 +305,7 @@ def _lacking(task: Task, node: Node) -> list[str]:
 
 
 def _alternatives(problem: Problem, task: Task) -> str:
-    fitting = [node.name for node in problem.nodes if lasts_on(task, node) is not None and not _lacking(task, node)]
+    fitting = [node.name for node in problem.nodes if _lasts_on(task, node) is not None and not _lacking(task, node)]
     return listed(fitting) if fitting else "none of the nodes of this problem: ask for less, or add a node"
 
 
@@ -318,7 +318,7 @@ _RESOURCES: tuple[tuple[str, Callable[[Task | Node], int], Callable[[int], str]]
 )
 
 
-def too_early(stays: dict[str, Stay]) -> Iterator[Broken]:
+def _too_early(stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield starts before the plan, before the task may start, and before the node is there."""
     for stay in stays.values():
         task, node = stay.task, stay.node
@@ -336,14 +336,14 @@ def too_early(stays: dict[str, Stay]) -> Iterator[Broken]:
             yield Broken("early", text, (task.name,), nodes)
 
 
-def inputs_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
+def _inputs_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield tasks that start before a task that they wait for has ended, or before its data has arrived."""
     for after in stays.values():
         for each in after.task.inputs:
             before = stays.get(each.task)
             if before is None:
                 continue  # said already: it has no place
-            transfer = transfer_of(problem.network, before, after, each.bytes)
+            transfer = _transfer_of(problem.network, before, after, each.bytes)
             if after.start >= transfer.end_seconds:
                 continue
             ids = (before.task.name, after.task.name)
@@ -367,7 +367,7 @@ def inputs_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
                 yield Broken("transfer", text, ids, (before.node.name, after.node.name))
 
 
-def overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
+def _overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield the spans in which a node carries more than it has, one for each stretch without a break."""
     by_node: dict[str, list[Stay]] = {}
     for stay in stays.values():
@@ -423,15 +423,15 @@ def validate(problem: Problem, proposal: Proposal) -> Verdict:
 
     What exists is checked even where something does not, so that one round tells all.
     """
-    stays, broken = stays_of(problem, proposal)
+    stays, broken = _stays_of(problem, proposal)
     names_are_good = not broken
     broken = [
         *_stale(problem, proposal),
         *broken,
         *misfits(problem, stays),
-        *too_early(stays),
-        *inputs_late(problem, stays),
-        *overfull(stays),
+        *_too_early(stays),
+        *_inputs_late(problem, stays),
+        *_overfull(stays),
         *too_late(problem, stays),
     ]
     plan = _plan(problem, stays) if names_are_good else None
@@ -470,7 +470,7 @@ def _savings_micros(problem: Problem, cost_micros: int | None) -> int | None:
         node, start = task.planned.node, task.planned.start_seconds
         if node is None or start is None:
             return None
-        if lasts_on(task, nodes[node]) is None:
+        if _lasts_on(task, nodes[node]) is None:
             return None
         replaced.append(stay_of(task, nodes[node], start))
     before = cost_micros_of(replaced)

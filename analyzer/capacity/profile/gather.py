@@ -68,7 +68,7 @@ class Advised:
     record: Record
 
 
-def read_advised(session: Session, advise: Advise, work: Work) -> Advised:
+def _read_advised(session: Session, advise: Advise, work: Work) -> Advised:
     """Return it. What was written down for a whole week is taken as it was; else it is worked out now, by `advise`."""
     standings = lifecycle_statuses(session)
     done = all_realised(session, [one for one in standings if one.applied_at is not None])
@@ -275,7 +275,7 @@ def capacity_profile(source: Source, asked: ProfileRequest) -> CapacityProfile:
     scaled = read_scale(session, work)
     owned = kinds(session, work)
     other = alternatives(session, work, owned, signals.memory)
-    advised = read_advised(session, source.advise, work)
+    advised = _read_advised(session, source.advise, work)
     units = unit_costs(session, work)
     return CapacityProfile(
         schema=SCHEMA,

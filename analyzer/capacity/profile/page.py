@@ -82,7 +82,7 @@ class Table:
     total: _Cells | None = None
 
 
-def runs_table(profile: CapacityProfile) -> Table:
+def _runs_table(profile: CapacityProfile) -> Table:
     """Return the representative runs with what each held and cost."""
     sign = symbol(profile.currency).strip()
     times = [run.milliseconds for run in profile.runs]
@@ -106,7 +106,7 @@ def runs_table(profile: CapacityProfile) -> Table:
     return Table("Representative runs", head, rows, 5, profile.chosen and f"Chosen: {plain(profile.chosen)}.", total)
 
 
-def causes_table(profile: CapacityProfile) -> Table:
+def _causes_table(profile: CapacityProfile) -> Table:
     """Return the labels of page one by cause: each label's causes add up to the figure that page one has."""
     whole = breakdown_of(profile.booked)
     columns = rounded(whole)
@@ -171,8 +171,8 @@ SIGNALS = {
 def tables(profile: CapacityProfile) -> list[Table]:
     """Return the tables that have a row, in the order in which they are read."""
     found = [
-        runs_table(profile),
-        causes_table(profile),
+        _runs_table(profile),
+        _causes_table(profile),
         _spreads(profile),
         _sizes(profile),
         _input(profile),
@@ -361,7 +361,7 @@ def _bytes(value: int | None) -> str:
     return "not measured" if value is None else bytes_words(value)
 
 
-def class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
+def _class_rows(said: Sequence[BreakdownLine]) -> tuple[Share, ...]:
     """Return the classes of page one's table with its figures; those that have none are left out."""
     return tuple(
         Share(f"{line.klass} {line.percent}%", line.klass, line.share)
@@ -419,7 +419,7 @@ def page(envelope: Envelope, decided: DecisionView | None = None, key: "Ed25519P
 def view(envelope: Envelope, decided: DecisionView | None = None) -> dict[str, object]:
     """Return everything that the template prints: page one, and the figures and pictures after it."""
     first, profile = first_page(envelope, decided), envelope.profile
-    classes, spread, came = class_rows(first.lines), signals(profile), sizes(profile)
+    classes, spread, came = _class_rows(first.lines), signals(profile), sizes(profile)
     return {name: getattr(first, name) for name in FirstPage.__slots__} | {
         "tables": tables(profile),
         "whole": class_bar(classes) if classes else None,

@@ -76,13 +76,13 @@ def signed_text(text: str, key: Ed25519PrivateKey) -> str:
     return base64.b64encode(key.sign(_of_page(text))).decode()
 
 
-def text_holds(text: str, signature: str, public_key: str) -> bool:
+def _text_holds(text: str, signature: str, public_key: str) -> bool:
     """Say whether the words of a page are those that this key signed."""
     return _is_of(_of_page(text), signature, public_key)
 
 
 def _is_of(message: bytes, signature: str, public_key: str) -> bool:
-    public, made = exact_bytes(public_key, PUBLIC_BYTES), exact_bytes(signature, _SIGNATURE_BYTES)
+    public, made = _exact_bytes(public_key, PUBLIC_BYTES), _exact_bytes(signature, _SIGNATURE_BYTES)
     if public is None or made is None:
         return False
     try:
@@ -107,7 +107,7 @@ def digest(profile: CapacityProfile) -> str:
     return hashlib.sha256(canonical(profile).encode()).hexdigest()
 
 
-def exact_bytes(text: str, length: int) -> bytes | None:
+def _exact_bytes(text: str, length: int) -> bytes | None:
     """Return the bytes of a base64 text, or None where it is none of this length in its one spelling."""
     try:
         found = base64.b64decode(text, validate=True)
@@ -204,7 +204,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _public_key(entry: TomlEntry, key: str) -> str:
     text = entry.text(key)
-    if exact_bytes(text, PUBLIC_BYTES) is None:
+    if _exact_bytes(text, PUBLIC_BYTES) is None:
         raise ConfigError(f"{entry.where}: {key!r} is not an Ed25519 key as gpuledger capacity profile key prints it")
     return text
 
@@ -344,7 +344,7 @@ def _page(text: str, said: Signature | None) -> Page:
     if said is None or not made or not end:
         return "unsigned"
     whole = f"{before}{mark}{end}{after}"
-    return "signed" if text_holds(whole, made, said.public_key) else "edited"
+    return "signed" if _text_holds(whole, made, said.public_key) else "edited"
 
 
 def _envelope(document: object) -> Envelope:

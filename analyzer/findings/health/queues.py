@@ -84,10 +84,10 @@ def find_fragmentation(session: "Session", span: Span) -> Iterator[Notice | Unju
         hosts[queue].add(node)
     ((gpus_per_host,),) = rows_of(session, span, size)
     site = Site(by_hour, {queue: frozenset(nodes) for queue, nodes in hosts.items()}, gpus_per_host or 1)
-    yield from fragmentation_notices(found, site)
+    yield from _fragmentation_notices(found, site)
 
 
-def fragmentation_notices(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def _fragmentation_notices(waits: Sequence[Wait], site: Site, limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield notices: for each queue and reason the whole hours in which its runs waited beside free GPUs.
 
     Runs of which their scheduler told why they waited are apart from those of which nobody knows.

@@ -67,7 +67,7 @@ def _of_runs(
 
 
 @dataclass(frozen=True, slots=True)
-class HostWork(OfRun):
+class _HostWork(OfRun):
     """What one run computed on one host, in the hours in which it computed anything worth the name."""
 
     node: str
@@ -78,7 +78,7 @@ class HostWork(OfRun):
     runs_beside: int  # that held GPUs there in the same hours
 
 
-def cpu_only_notices(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+def _cpu_only_notices(works: Sequence[_HostWork], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
     """Yield a notice where one run computed for long enough; `works` are its hosts, at least one."""
     ms, first = max(work.ms for work in works), works[0]
     if ms < limits.cpu_only_ms:
@@ -112,8 +112,8 @@ def cpu_only_notices(works: Sequence[HostWork], limits: NoticeLimits = LIMITS) -
 CPU_ONLY = NoticeRule(
     "fleet/cpu_only",
     "cpu_only.sql",
-    HostWork,
-    cpu_only_notices,
+    _HostWork,
+    _cpu_only_notices,
     lambda work: work.run_id,
     untold=_NO_PROCESSOR_TIME,
 )

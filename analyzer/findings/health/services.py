@@ -64,7 +64,7 @@ class ServiceFigures:
     late_standing: int = 0  # runs
 
 
-def full_cache(figures: ServiceFigures) -> Values | str | None:
+def _full_cache(figures: ServiceFigures) -> Values | str | None:
     """A KV cache that is full while requests wait: its memory is the limit, and the stack preempts what it began."""
     if figures.kv_ms is None or figures.kv_full_ms is None:
         return "the use of its KV cache and its queue"
@@ -73,7 +73,7 @@ def full_cache(figures: ServiceFigures) -> Values | str | None:
     return {"share": percent(figures.kv_full_ms, figures.kv_ms, 0), "kv_most_percent": (figures.kv_most or 0) / 10}
 
 
-def idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
+def _idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
     """Requests that wait while the GPU has nothing to do: whatever holds them up, it is not the GPU."""
     if figures.queue_ms is None or figures.queue_idle_ms is None:
         return "how many of its requests wait"
@@ -82,7 +82,7 @@ def idle_beside_queue(figures: ServiceFigures) -> Values | str | None:
     return {"share": percent(figures.queue_idle_ms, figures.queue_ms, 0)}
 
 
-def full_host(figures: ServiceFigures) -> Values | str | None:
+def _full_host(figures: ServiceFigures) -> Values | str | None:
     """Requests that run while the GPU has no kernel, beside a thread or a quota of the host that is full."""
     if figures.answering_ms is None or figures.answering_idle_ms is None:
         return "how many of its requests run"
@@ -112,7 +112,7 @@ def unbatched(figures: ServiceFigures) -> Values | str | None:
     return {"share": share, "queued_percent": figures.single_queued / 10}
 
 
-def late_beside_standing(figures: ServiceFigures) -> Values | str | None:
+def _late_beside_standing(figures: ServiceFigures) -> Values | str | None:
     """First tokens later than promised while other replicas of the service stand by: requests go the wrong way."""
     if figures.slo_ms is None:
         return "its first-token times or its SLO (slo_seconds)"
@@ -125,11 +125,11 @@ def late_beside_standing(figures: ServiceFigures) -> Values | str | None:
 # What each says of a service: values for its words, the signal that it lacked, or nothing.
 ServiceRule = Callable[[ServiceFigures], Values | str | None]
 SERVICE_RULES: tuple[tuple[str, ServiceRule], ...] = (
-    ("kv_cache_full", full_cache),
-    ("queue_beside_idle_gpus", idle_beside_queue),
-    ("host_threads", full_host),
+    ("kv_cache_full", _full_cache),
+    ("queue_beside_idle_gpus", _idle_beside_queue),
+    ("host_threads", _full_host),
     ("unbatched", unbatched),
-    ("late_while_replicas_stand_by", late_beside_standing),
+    ("late_while_replicas_stand_by", _late_beside_standing),
 )
 
 
@@ -156,7 +156,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
             if isinstance(said, str):
                 yield Unjudged(span.start_us, figures.service, f"serving/{name}", f"not reported: {said}")
             elif said is not None:
-                lines = [*_full(figures)] if judge is full_host else None
+                lines = [*_full(figures)] if judge is _full_host else None
                 yield _of_service(name, figures, said, lines)
     (select,) = statements("findings/health/cold_starts.sql")
     for service, team, run_ids, *sums in rows_of(session, span, select):

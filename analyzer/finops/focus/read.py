@@ -22,7 +22,7 @@ from analyzer.settings.bounded import BoundedLines
 _MAX_LETTERS = 20_000
 
 
-def json_object(text: str | None) -> dict[str, object]:
+def _json_object(text: str | None) -> dict[str, object]:
     """Return the object that a cell holds; empty where there is none, or it is none: it only helps to name things."""
     if text is None or len(text) > _MAX_LETTERS:
         return {}
@@ -220,7 +220,7 @@ def _line(path: Path, number: int, cells: _Cells) -> BillLine:
     start, end = cell.time("ChargePeriodStart"), cell.time("ChargePeriodEnd")
     if end <= start:
         raise cell.wrong("ChargePeriodEnd", "it is not after ChargePeriodStart")
-    details = json_object(cell.text("SkuPriceDetails"))
+    details = _json_object(cell.text("SkuPriceDetails"))
     return BillLine(
         number,
         cell.text("ServiceProviderName") or cell.text("ProviderName"),

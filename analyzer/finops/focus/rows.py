@@ -16,7 +16,7 @@ from analyzer.finops.focus.columns import Issuer, Version
 from analyzer.states import Class, booking
 
 MILLIONTHS, NANOS = 6, 9
-RATIO_DIGITS = 12  # a millisecond of a host of 16 GPUs is 7e-10 of its day
+_RATIO_DIGITS = 12  # a millisecond of a host of 16 GPUs is 7e-10 of its day
 
 
 def scaled(units: int, digits: int) -> Decimal:
@@ -51,7 +51,7 @@ _HOLDERS_KEPT, _PRICES_KEPT, _PERIODS_KEPT, _STATES_KEPT = 16_384, 1024, 64, 256
 
 
 @lru_cache(maxsize=_PERIODS_KEPT)
-def period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
+def _period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
     """Return who bills, and of when."""
     first, after = month_of(billed_at, issuer.timezone)
     names = (
@@ -73,7 +73,7 @@ def period_cells(issuer: Issuer, start: int, end: int, billed_at: int) -> Cells:
 
 
 @lru_cache(maxsize=_HOLDERS_KEPT)
-def holder_cells(version: Version, place: NodeLocation, who: Who) -> Cells:
+def _holder_cells(version: Version, place: NodeLocation, who: Who) -> Cells:
     """Return who held which node, and where that is."""
     held = "nobody" if who.run_id is None else "unmapped" if who.team is None else "team"
     as_run = who.run_id is not None and version == "1.2"
@@ -97,7 +97,7 @@ def holder_cells(version: Version, place: NodeLocation, who: Who) -> Cells:
 
 
 @lru_cache(maxsize=_HOLDERS_KEPT)
-def allocated_cells(who: Who) -> Cells:
+def _allocated_cells(who: Who) -> Cells:
     """Return to whom a part of a node was allocated; nothing where nobody held it."""
     if who.run_id is None:
         return {}
@@ -106,7 +106,7 @@ def allocated_cells(who: Who) -> Cells:
 
 
 @lru_cache(maxsize=_PRICES_KEPT)
-def price_cells(sku: str | None, option: str | None, unit: int) -> Cells:
+def _price_cells(sku: str | None, option: str | None, unit: int) -> Cells:
     """Return what is sold, and its price of a GPU-hour, `unit` millionths."""
     price, kind = scaled(unit, MILLIONTHS), sku or "unknown"
     return {
@@ -121,7 +121,7 @@ def price_cells(sku: str | None, option: str | None, unit: int) -> Cells:
 
 
 @lru_cache(maxsize=_PRICES_KEPT)
-def reservation_cells(sku: str | None, node_group: str | None) -> Cells:
+def _reservation_cells(sku: str | None, node_group: str | None) -> Cells:
     """Return what a reservation is called."""
     name = "/".join(["reserved", sku or "unknown", *([node_group] if node_group else [])])
     return {
@@ -134,7 +134,7 @@ def reservation_cells(sku: str | None, node_group: str | None) -> Cells:
 
 
 @lru_cache(maxsize=_STATES_KEPT)
-def state_words(state: str, cause: str | None) -> tuple[Class, str]:
+def _state_words(state: str, cause: str | None) -> tuple[Class, str]:
     """Return the class of a state, and the state in words."""
     said = booking(state, cause)
     because = f", {said.cause_label}" if said.cause_label and said.cause_label != said.label else ""
@@ -193,7 +193,7 @@ def usage_rows(charges: Iterable[Charge], around: RowContext) -> Iterator[FocusR
     for _, of_origin in groupby(charges, key=lambda charge: charge.origin):
         group = list(of_origin)
         taken = [charge.milliseconds for charge in group]
-        ratios = exact_shares(taken, max(sum(taken), 1), 10**RATIO_DIGITS)
+        ratios = exact_shares(taken, max(sum(taken), 1), 10**_RATIO_DIGITS)
         for charge, quantity, ratio in zip(group, nano_hours(taken), ratios, strict=True):
             yield _usage(charge, quantity, ratio, around)
             if charge.purchase_option == "reserved":
@@ -224,7 +224,7 @@ def adjustment_row(charge: Charge, around: RowContext) -> FocusRow:
     cost = scaled(charge.cost_micros or 0, MILLIONTHS)
     row: FocusRow = {
         **_common(charge.start, charge.end, recorded_at, around),
-        **holder_cells(around.issuer.version, around.places.get(charge.node, _NOWHERE), charge.who),
+        **_holder_cells(around.issuer.version, around.places.get(charge.node, _NOWHERE), charge.who),
         **dict.fromkeys(_COSTS, cost),
         "ChargeCategory": "Adjustment",
         "ChargeDescription": f"correction of GPU time of {_words(charge)}",
@@ -246,8 +246,8 @@ def _usage(charge: Charge, quantity: int, ratio: int, around: RowContext) -> Foc
     place = around.places.get(charge.node, _NOWHERE)
     row: FocusRow = {
         **_common(charge.start, charge.end, charge.start, around),
-        **holder_cells(around.issuer.version, place, charge.who),
-        **price_cells(charge.sku, charge.purchase_option, unit),
+        **_holder_cells(around.issuer.version, place, charge.who),
+        **_price_cells(charge.sku, charge.purchase_option, unit),
         **_amounts(unit, quantity),
         "BilledCost": paid,
         "EffectiveCost": paid,
@@ -260,22 +260,22 @@ def _usage(charge: Charge, quantity: int, ratio: int, around: RowContext) -> Foc
         **_split(charge, paid),
     }
     if charge.purchase_option == "reserved":
-        row |= reservation_cells(charge.sku, place.node_group)
+        row |= _reservation_cells(charge.sku, place.node_group)
         row |= {"BilledCost": _NOTHING, "CommitmentDiscountQuantity": used}
         row["CommitmentDiscountStatus"] = "Unused" if charge.run_id is None else "Used"
         if charge.run_id is None:
             del row["ConsumedQuantity"], row["ConsumedUnit"]
     if around.issuer.version != "1.2":
-        row |= {**_allocated(used, ratio), **allocated_cells(charge.who)}
+        row |= {**_allocated(used, ratio), **_allocated_cells(charge.who)}
     return row
 
 
 def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bought, around: RowContext) -> FocusRow:
     row: FocusRow = {
         **_common(bought.start, bought.end, bought.start, around),
-        **price_cells(sku, "reserved", unit),
+        **_price_cells(sku, "reserved", unit),
         **_amounts(unit, bought.quantity),
-        **reservation_cells(sku, node_group),
+        **_reservation_cells(sku, node_group),
         "CommitmentDiscountQuantity": scaled(bought.quantity, NANOS),
         "BilledCost": scaled(bought.cost_micros, MILLIONTHS),
         "EffectiveCost": _NOTHING,
@@ -290,7 +290,7 @@ def _purchase(sku: str | None, node_group: str | None, unit: int, bought: _Bough
 
 def _common(start: int, end: int, billed_at: int, around: RowContext) -> FocusRow:
     status: Cells = {} if around.status is None else {"x_BookStatus": around.status}
-    return {**period_cells(around.issuer, start, end, billed_at), **status}
+    return {**_period_cells(around.issuer, start, end, billed_at), **status}
 
 
 def _amounts(unit: int, quantity: int) -> FocusRow:
@@ -299,13 +299,13 @@ def _amounts(unit: int, quantity: int) -> FocusRow:
 
 
 def _allocated(quantity: Decimal, ratio: int) -> FocusRow:
-    share = format(scaled(ratio, RATIO_DIGITS), "f")
+    share = format(scaled(ratio, _RATIO_DIGITS), "f")
     element = f'{{"AllocatedRatio":{share},"UsageUnit":"{GPU_HOURS}","UsageQuantity":{quantity:f}}}'
     return {"AllocatedMethodId": _METHOD, "AllocatedMethodDetails": f'{{"Elements":[{element}]}}'}
 
 
 def _split(charge: Charge, cost: Decimal) -> FocusRow:
-    klass, _ = state_words(charge.state, charge.cause)
+    klass, _ = _state_words(charge.state, charge.cause)
     row: FocusRow = {
         "x_State": charge.state,
         "x_Class": klass,
@@ -321,7 +321,7 @@ def _split(charge: Charge, cost: Decimal) -> FocusRow:
 
 
 def _words(charge: Charge) -> str:
-    _, words = state_words(charge.state, charge.cause)
+    _, words = _state_words(charge.state, charge.cause)
     return f"{charge.sku or 'GPUs of unknown kind'}: {words}"
 
 

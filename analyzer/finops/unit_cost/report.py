@@ -65,7 +65,7 @@ class Compute:
         return None if self.micros is None or not self.useful else self.micros * 3_600_000 / self.useful
 
 
-def compute_by_team(session: "Session", period: "Period", before: "Period | None") -> tuple[Compute, ...]:
+def _compute_by_team(session: "Session", period: "Period", before: "Period | None") -> tuple[Compute, ...]:
     """Return every team that held GPUs, dearest first; `before` is what they are compared with, where it is known."""
     then = {one.team: one.useful_permille for one in _read(session, before)} if before is not None else {}
     return tuple(replace(one, useful_permille_before=then.get(one.team)) for one in _read(session, period))
@@ -95,7 +95,7 @@ class ScalingReport:
     unsized: int = 0
 
 
-def scaling_report(session: "Session", period: Period, since: int) -> ScalingReport:
+def _scaling_report(session: "Session", period: Period, since: int) -> ScalingReport:
     """Return how what trained in a period scaled, from what runs said of themselves since then."""
     (query,) = statements("finops/unit_cost/trained.sql")
     span = {"since": since, "start": period.start, "end": period.end, "others": list(NOT_TRAINING)}
@@ -232,8 +232,8 @@ def with_teams(session: Session, report: UnitReport, calendar: Calendar) -> Unit
     before = like_before(session, period, calendar)
     return replace(
         report,
-        compute=compute_by_team(session, period, before if hours_of(session, before).complete else None),
-        scaling=scaling_report(session, period, period.start - BACK_US),
+        compute=_compute_by_team(session, period, before if hours_of(session, before).complete else None),
+        scaling=_scaling_report(session, period, period.start - BACK_US),
     )
 
 

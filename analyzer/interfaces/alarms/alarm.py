@@ -59,14 +59,14 @@ def alarming(found: Iterable[Finding], quiet: Callable[[str], bool], floor: Floo
     chosen = [
         each
         for each in found
-        if each.still_open and not each.suspicion and not quiet(each.id) and (is_urgent(each) or _weighs(each, floor))
+        if each.still_open and not each.suspicion and not quiet(each.id) and (_is_urgent(each) or _weighs(each, floor))
     ]
-    return sorted(chosen, key=lambda each: (not is_urgent(each), -(each.at_stake_micros or 0), -each.milliseconds))[
+    return sorted(chosen, key=lambda each: (not _is_urgent(each), -(each.at_stake_micros or 0), -each.milliseconds))[
         :OPEN_MOST
     ]
 
 
-def is_urgent(finding: Finding) -> bool:
+def _is_urgent(finding: Finding) -> bool:
     """Return whether it is told whatever it costs."""
     return (finding.state, finding.cause) in _URGENT_FINDINGS
 
@@ -158,7 +158,7 @@ def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Rea
     return Alarm(
         finding.id,
         f"{finding.state}/{finding.cause}",
-        is_urgent(finding),
+        _is_urgent(finding),
         finding.team,
         plain(finding.subject),
         plain_sentence(finding_sentence(finding, site.currency, site.timezone)),

@@ -24,7 +24,7 @@ _ENDED_TOLD_US = 900_000_000  # for so long it is told that one has ended
 
 
 @dataclass(frozen=True, slots=True)
-class TurnResult:
+class _TurnResult:
     """What one turn came to; `failing` says which receiver takes nothing now, and why."""
 
     lasting: int = 0
@@ -40,9 +40,9 @@ class AlarmReporter:
         self._settings = settings
         self._alarms = alarms
         self._read = read
-        self.last = TurnResult()
+        self.last = _TurnResult()
 
-    def __call__(self, now: int) -> TurnResult:
+    def __call__(self, now: int) -> _TurnResult:
         """Take one turn at a moment, microseconds UTC."""
         try:
             done = self._turn(now)
@@ -53,16 +53,16 @@ class AlarmReporter:
         self.last = done
         return done
 
-    def _turn(self, now: int) -> TurnResult:
+    def _turn(self, now: int) -> _TurnResult:
         reader = self._read()
         with reader.session:
             if newest_hour_end(reader.session) is None:
-                return TurnResult()
+                return _TurnResult()
             alarms = present(reader, self._settings)
         said, ended = self._remember(alarms, reader.settings, now)
         failing = [self._tell_alertmanager(alarms, reader.settings, now)]
         failing += [each.told for each in send_due(self._alarms, self._settings, now) if each.state != "sent"]
-        return TurnResult(len(alarms), said, ended, next((one for one in failing if one), None))
+        return _TurnResult(len(alarms), said, ended, next((one for one in failing if one), None))
 
     def _remember(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> tuple[int, int]:
         """Write down what is new and what is over, with what the webhook is to get of it."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 
-class CapacityListAsked(Paged):
+class _CapacityListAsked(Paged):
     """Which requests."""
 
     team: Texts = Field([])
@@ -151,7 +151,7 @@ class RequestAsked(Parameters):
     pilot: bool = False
 
 
-class CapacityAsked(Parameters):
+class _CapacityAsked(Parameters):
     """A request and its profile."""
 
     request: RequestAsked
@@ -166,7 +166,7 @@ class Posted:
     profile: object | None
 
 
-def body_schema() -> dict[str, Any]:
+def _body_schema() -> dict[str, Any]:
     """Return the body's schema in one piece, as the OpenAPI document has it."""
     profile = {"anyOf": [{"type": "object"}, {"type": "null"}], "description": _PROFILE}
     parts = {"request": RequestAsked.model_json_schema(), "profile": profile}
@@ -218,7 +218,7 @@ def parsed(content: bytes) -> Posted | Response:
     """Return what a body says, or the answer that says what is wrong with it."""
     try:
         said = strict_json(content, _BODY_BYTES)
-        CapacityAsked.model_validate(said)
+        _CapacityAsked.model_validate(said)
     except TooDeepError:
         return problem_response(422, "the body is nested too deeply")
     except TooMuchError as error:
@@ -254,7 +254,7 @@ def capacity_routes(service: "RequestService") -> APIRouter:
     router, bodies = APIRouter(), Bodies()
 
     @router.get(_PATH, response_model=CapacityPage, responses=READS, tags=_TAG)
-    def list_capacity_requests(request: Request, asked: Annotated[CapacityListAsked, Query()]) -> Response:
+    def list_capacity_requests(request: Request, asked: Annotated[_CapacityListAsked, Query()]) -> Response:
         """Capacity requests with their decisions, newest first; a team's key sees its own."""
         return service.answer(request, lambda context: _page(context, request, asked), follows_ledger=False)
 
@@ -309,7 +309,7 @@ def _decided(context: "RequestContext", request: Request, body: Posted) -> Capac
     return _document(context, decide(registry, judged, teller))
 
 
-def _page(context: "RequestContext", request: Request, asked: CapacityListAsked) -> CapacityPage:
+def _page(context: "RequestContext", request: Request, asked: _CapacityListAsked) -> CapacityPage:
     place = context.place(asked.cursor, (int, str))
     before: Any = None if place is None else place.key
     wanted = set(asked.team) or None
@@ -364,7 +364,7 @@ _ASK: dict[str, Any] = {
     "with its verdict. The same request with the same profile keeps its id.",
     "response_model": CapacityDocument,
     "responses": _REFUSALS,
-    "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema()}}}},
+    "openapi_extra": {"requestBody": {"required": True, "content": {"application/json": {"schema": _body_schema()}}}},
     "tags": _TAG,
 }
 _WAIVER = Post(

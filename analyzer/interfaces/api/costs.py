@@ -89,7 +89,7 @@ SELECT * FROM moved WHERE {after} ORDER BY {order} LIMIT {limit}
 """
 
 
-class AdjustmentsAsked(Spanned, Paged):
+class _AdjustmentsAsked(Spanned, Paged):
     """Which corrections: of the hours of a period."""
 
     team: Texts = Field([])
@@ -146,7 +146,7 @@ def cost_routes(service: RequestService) -> APIRouter:
         return service.answer(request, lambda context: _cost_page(context, asked))
 
     @router.get("/adjustments", response_model=AdjustmentPage, responses=READS, tags=["ledger"])
-    def adjustments(request: Request, asked: Annotated[AdjustmentsAsked, Query()]) -> Response:
+    def adjustments(request: Request, asked: Annotated[_AdjustmentsAsked, Query()]) -> Response:
         """Corrections to hours after they had closed."""
         return service.answer(request, lambda context: _adjustment_page(context, asked))
 
@@ -195,7 +195,7 @@ def _cost(group: Group, by: list[Dimension], rounding: Rounding, calendar: Calen
     return Cost(**dict(group.amounts), **values_of(by, group.key, calendar), classes=classes)
 
 
-def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> AdjustmentPage:
+def _adjustment_page(context: RequestContext, asked: _AdjustmentsAsked) -> AdjustmentPage:
     """Return one page of corrections."""
     key, period = context.begin(asked.cursor, _KINDS, asked.since, asked.until)
     where, values = _conditions(context, asked)
@@ -219,7 +219,7 @@ def _adjustment_page(context: RequestContext, asked: AdjustmentsAsked) -> Adjust
     )
 
 
-def _conditions(context: RequestContext, asked: AdjustmentsAsked) -> tuple[str, dict[str, object]]:
+def _conditions(context: RequestContext, asked: _AdjustmentsAsked) -> tuple[str, dict[str, object]]:
     conditions, values = ["a.recorded_at >= $recorded_since"], dict[str, object](recorded_since=asked.recorded_since)
     if asked.team:
         conditions.append("list_contains($team, a.team)")

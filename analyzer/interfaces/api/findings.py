@@ -32,10 +32,10 @@ from analyzer.period import Period
 from analyzer.reports.document import Document, Listing, Model, Span
 from analyzer.reports.findings import finding_order
 
-FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
+_FindingId = Annotated[str, Path(pattern=pattern("f"), description="As in the list: f-7kq2x; or a unique prefix.")]
 
 
-class FindingsAsked(Spanned, Paged):
+class _FindingsAsked(Spanned, Paged):
     """Which findings of a period."""
 
     team: Texts = Field([])
@@ -65,7 +65,7 @@ class FindingAnswer(Document):
     recommendation_ids: list[str]
 
 
-class NoticesAsked(Spanned, Paged):
+class _NoticesAsked(Spanned, Paged):
     """Which notices of a period."""
 
     team: Texts = Field([])
@@ -96,12 +96,12 @@ def finding_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/findings", response_model=FindingPage, responses=READS, tags=["findings"])
-    def findings(request: Request, asked: Annotated[FindingsAsked, Query()]) -> Response:
+    def findings(request: Request, asked: Annotated[_FindingsAsked, Query()]) -> Response:
         """What was avoidable in a period, by who lost it and why."""
         return service.answer(request, lambda context: _finding_page(context, asked))
 
     @router.get("/findings/{finding_id}", response_model=FindingAnswer, responses=READS, tags=["findings"])
-    def finding(request: Request, finding_id: FindingId, asked: Annotated[Spanned, Query()]) -> Response:
+    def finding(request: Request, finding_id: _FindingId, asked: Annotated[Spanned, Query()]) -> Response:
         """One finding of a period: the evidence, and what would prove it wrong."""
         return service.answer(request, lambda context: _finding_answer(context, finding_id, asked))
 
@@ -109,14 +109,14 @@ def finding_routes(service: RequestService) -> APIRouter:
     _add(router, service, _MUTE)
 
     @router.get("/notices", response_model=NoticePage, responses=READS, tags=["findings"])
-    def notices(request: Request, asked: Annotated[NoticesAsked, Query()]) -> Response:
+    def notices(request: Request, asked: Annotated[_NoticesAsked, Query()]) -> Response:
         """Observations of a period (no cost counted), and rules with insufficient data."""
         return service.answer(request, lambda context: _notice_page(context, asked))
 
     return router
 
 
-def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
+def _finding_page(context: RequestContext, asked: _FindingsAsked) -> FindingPage:
     """Return one page of findings."""
     key, period = context.begin(asked.cursor, (bool, int, int, str), asked.since, asked.until)
     run_id = None if asked.run is None else find_run(context.session, asked.run)
@@ -134,7 +134,7 @@ def _finding_page(context: RequestContext, asked: FindingsAsked) -> FindingPage:
     )
 
 
-def _is_wanted(finding: Finding, asked: FindingsAsked, run_id: str | None) -> bool:
+def _is_wanted(finding: Finding, asked: _FindingsAsked, run_id: str | None) -> bool:
     return (
         (asked.suspicions or not finding.suspicion)
         and (not asked.team or finding.team in asked.team)
@@ -197,7 +197,7 @@ class MuteDocument(Document):
 
 
 def _add(router: APIRouter, service: RequestService, word: Post[A]) -> None:
-    async def post(request: Request, finding_id: FindingId) -> Response:
+    async def post(request: Request, finding_id: _FindingId) -> Response:
         return await answered(service, request, word, finding_id)
 
     router.add_api_route(f"/findings/{{finding_id}}/{word.path}", post, **documented(word))
@@ -241,7 +241,7 @@ _MUTE = Post(
 )
 
 
-def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
+def _notice_page(context: RequestContext, asked: _NoticesAsked) -> NoticePage:
     """Return one page of notices. Raises as RequestContext.page()."""
     after, period = context.begin(asked.cursor, (str, str), asked.since, asked.until)
     found = [notice for notice in context.reader.looked(period).notices if _is_asked(notice, asked)]
@@ -257,7 +257,7 @@ def _notice_page(context: RequestContext, asked: NoticesAsked) -> NoticePage:
     )
 
 
-def _is_asked(notice: Notice, asked: NoticesAsked) -> bool:
+def _is_asked(notice: Notice, asked: _NoticesAsked) -> bool:
     return (
         (not asked.team or notice.team in asked.team)
         and (not asked.rule or any(f"{notice.rule}/".startswith(f"{rule}/") for rule in asked.rule))

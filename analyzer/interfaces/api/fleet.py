@@ -26,7 +26,7 @@ from analyzer.sizing.fitting import GpuKind
 from analyzer.sizing.sized import PastRun
 
 
-class TopologyAsked(Paged):
+class _TopologyAsked(Paged):
     """Which hosts. Several values of one parameter are alternatives."""
 
     rack: Texts = Field([])
@@ -71,7 +71,7 @@ class TopologyPage(Listing):
     items: list[Node]
 
 
-def _topology_page(context: RequestContext, asked: TopologyAsked) -> TopologyPage:
+def _topology_page(context: RequestContext, asked: _TopologyAsked) -> TopologyPage:
     """Return one page of hosts.
 
     Raises:
@@ -102,7 +102,7 @@ def _nodes(context: RequestContext) -> list[Node]:
     return [Node(**dict(zip(Node.model_fields, row, strict=True))) for row in rows]
 
 
-def _is_wanted(node: Node, asked: TopologyAsked) -> bool:
+def _is_wanted(node: Node, asked: _TopologyAsked) -> bool:
     return (
         (not asked.rack or node.rack in asked.rack)
         and (not asked.node_group or node.node_group in asked.node_group)
@@ -122,7 +122,7 @@ def _racks(nodes: Sequence[Node]) -> list[Rack]:
 _MOST_GPUS = 10_000
 
 
-class HistoryAsked(Parameters):
+class _HistoryAsked(Parameters):
     """Which runs."""
 
     name: Text = Field(description="Runs of exactly this name.")
@@ -209,12 +209,12 @@ def fleet_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/topology", response_model=TopologyPage, responses=READS, tags=["ledger"])
-    def topology(request: Request, asked: Annotated[TopologyAsked, Query()]) -> Response:
+    def topology(request: Request, asked: Annotated[_TopologyAsked, Query()]) -> Response:
         """Which hosts stand in which rack, with how many GPUs of which kind."""
         return service.answer(request, lambda context: _topology_page(context, asked))
 
     @router.get("/plan/history", response_model=HistoryDocument, responses=READS, tags=["plans"])
-    def history(request: Request, asked: Annotated[HistoryAsked, Query()]) -> Response:
+    def history(request: Request, asked: Annotated[_HistoryAsked, Query()]) -> Response:
         """How long a recurring job takes, by its runs that completed; 404 where they are too few to say."""
         return service.answer(request, lambda context: _history_document(context, asked))
 
@@ -231,7 +231,7 @@ def fleet_routes(service: RequestService) -> APIRouter:
     return router
 
 
-def _history_document(context: RequestContext, asked: HistoryAsked) -> HistoryDocument:
+def _history_document(context: RequestContext, asked: _HistoryAsked) -> HistoryDocument:
     """Return what runs of a name took.
 
     Raises:

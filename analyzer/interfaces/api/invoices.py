@@ -106,7 +106,7 @@ class InvoicesDocument(Document):
     matches: list[MatchItem]
 
 
-class InvoicesAsked(Parameters):
+class _InvoicesAsked(Parameters):
     """No parameters."""
 
 
@@ -119,7 +119,7 @@ def invoice_routes(service: "RequestService") -> APIRouter:
     content = {"application/json": {"schema": _schema()}}
 
     @router.get("/invoices", response_model=InvoicesDocument, responses=READS, tags=["ledger"])
-    def invoices(request: Request, _: Annotated[InvoicesAsked, Query()]) -> Response:
+    def invoices(request: Request, _: Annotated[_InvoicesAsked, Query()]) -> Response:
         """Results of the newest invoices that were reconciled with the ledger."""
         return service.answer(request, _invoices)
 

@@ -195,7 +195,7 @@ def _group(row: tuple[Any, ...], width: int, rounding: Rounding) -> Group:
 _BY_MAX = 6
 
 
-class LedgerAsked(Selected, Paged):
+class _LedgerAsked(Selected, Paged):
     """What of the ledger, and by what it is summed."""
 
     by: Annotated[list[Dimension], Field(min_length=1, max_length=_BY_MAX)] = Field(
@@ -254,7 +254,7 @@ FROM page p LEFT JOIN ledger l ON l.hour = p.hour GROUP BY ALL ORDER BY p.hour
 """
 
 
-class HoursAsked(Spanned, Paged):
+class _HoursAsked(Spanned, Paged):
     """Which hours."""
 
     status: Annotated[list[Status], Field(max_length=VALUES_MAX)] = Field([])
@@ -290,19 +290,19 @@ def ledger_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/ledger", response_model=LedgerPage, responses=READS, tags=["ledger"])
-    def ledger(request: Request, asked: Annotated[LedgerAsked, Query()]) -> Response:
+    def ledger(request: Request, asked: Annotated[_LedgerAsked, Query()]) -> Response:
         """Where GPU time and money went: the ledger, summed by what `by` names."""
         return service.answer(request, lambda context: _ledger_page(context, asked))
 
     @router.get("/hours", response_model=HourPage, responses=READS, tags=["ledger"])
-    def list_hours(request: Request, asked: Annotated[HoursAsked, Query()]) -> Response:
+    def list_hours(request: Request, asked: Annotated[_HoursAsked, Query()]) -> Response:
         """Which hours the ledger has, and how far they are settled and measured."""
         return service.answer(request, lambda context: _hour_page(context, asked))
 
     return router
 
 
-def _ledger_page(context: RequestContext, asked: LedgerAsked) -> LedgerPage:
+def _ledger_page(context: RequestContext, asked: _LedgerAsked) -> LedgerPage:
     """Return one page of the ledger.
 
     Raises:
@@ -343,7 +343,7 @@ def values_of(by: list[Dimension], key: tuple[Any, ...], calendar: Calendar) -> 
     return found
 
 
-def _hour_page(context: RequestContext, asked: HoursAsked) -> HourPage:
+def _hour_page(context: RequestContext, asked: _HoursAsked) -> HourPage:
     """Return one page of hours."""
     key, period = context.begin(asked.cursor, (int,), asked.since, asked.until)
     values: dict[str, object] = {

@@ -22,11 +22,11 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import Document, Listing, Micros, Model, Span
 from analyzer.reports.savings import Together
 
-AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or a unique prefix.")]
+_AdviceId = Annotated[str, Path(pattern=pattern("r"), description="As in the list: r-3mx8a; or a unique prefix.")]
 _FINDINGS_MAX = 50
 
 
-class AdviceAsked(Spanned, Paged):
+class _AdviceAsked(Spanned, Paged):
     """Which recommendations."""
 
     team: Texts = Field([])
@@ -58,12 +58,12 @@ def recommendation_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/recommendations", response_model=AdvicePage, responses=READS, tags=["findings"])
-    def recommendations(request: Request, asked: Annotated[AdviceAsked, Query()]) -> Response:
+    def recommendations(request: Request, asked: Annotated[_AdviceAsked, Query()]) -> Response:
         """Recommendations, and what each saves."""
         return service.answer(request, lambda context: _advice_page(context, asked))
 
     @router.get("/recommendations/{advice_id}", response_model=AdviceDocument, responses=READS, tags=["findings"])
-    def recommendation(request: Request, advice_id: AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
+    def recommendation(request: Request, advice_id: _AdviceId, asked: Annotated[Spanned, Query()]) -> Response:
         """One recommendation, with the lines to paste."""
         return service.answer(request, lambda context: _advice_document(context, advice_id, asked))
 
@@ -78,7 +78,7 @@ def recommendation_routes(service: RequestService) -> APIRouter:
     return router
 
 
-def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
+def _advice_page(context: RequestContext, asked: _AdviceAsked) -> AdvicePage:
     """Return one page of recommendations. Raises as RequestContext.page()."""
     after, period = context.begin(asked.cursor, (str,), asked.since, asked.until)
     offer = context.reader.offer(period)
@@ -95,7 +95,7 @@ def _advice_page(context: RequestContext, asked: AdviceAsked) -> AdvicePage:
     )
 
 
-def _is_wanted(advice: Recommendation, asked: AdviceAsked) -> bool:
+def _is_wanted(advice: Recommendation, asked: _AdviceAsked) -> bool:
     return (
         (not asked.team or advice.team in asked.team)
         and (not asked.kind or advice.kind in asked.kind)
@@ -154,7 +154,7 @@ class DecisionDocument(Document):
 
 
 def _add(router: APIRouter, service: RequestService, word: Said[A]) -> None:
-    async def post(request: Request, advice_id: AdviceId) -> Response:
+    async def post(request: Request, advice_id: _AdviceId) -> Response:
         return await answered(service, request, word, advice_id)
 
     router.add_api_route(f"/recommendations/{{advice_id}}/{word.path}", post, **documented(word))

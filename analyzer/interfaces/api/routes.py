@@ -88,7 +88,7 @@ BINARY: dict[str, dict[str, Any]] = {
         "telemetry",
     ),
 }
-ENROL: dict[str, dict[str, Any]] = {
+_ENROL: dict[str, dict[str, Any]] = {
     "/v1/enrol": _post(
         "Enrol",
         "A new host presents a join token and receives a key of its own.",
@@ -130,7 +130,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     """Return the document of an application's routes."""
     made = get_openapi(title="gpuledger", version="1", description=_ABOUT, routes=app.routes)
     there = {getattr(route, "path", None) for route in app.routes}
-    made["paths"] |= {path: item for path, item in ENROL.items() if path in there}
+    made["paths"] |= {path: item for path, item in _ENROL.items() if path in there}
     made["x-binary-paths"] = {path: item for path, item in BINARY.items() if path in there}
     for path, method, operation in _operations(made["paths"]):
         _refuses_with_problems(path, operation)

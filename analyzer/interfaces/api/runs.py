@@ -38,7 +38,7 @@ RunId = Annotated[
 ]
 
 
-class RunsAsked(Spanned, Paged):
+class _RunsAsked(Spanned, Paged):
     """Which runs: those that held a GPU in the period, or, without one, all."""
 
     team: Texts = Field([])
@@ -51,7 +51,7 @@ class RunsAsked(Spanned, Paged):
     running: bool | Opt = Field(None, description="Whether it is running, as far as the ledger knows.")
 
 
-class RunAsked(Parameters):
+class _RunAsked(Parameters):
     """How much of a run."""
 
     details: bool = Field(
@@ -70,7 +70,7 @@ class RunTrafficDocument(Document):
     left_out: int = Field(description="Number of cells of the matrix that were left out.")
 
 
-HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
+_HeldSpans = Mapping[str, Collection[tuple[int, int]]]  # by GPU or host: from when until when
 _EVER = 2**62
 _SUBJECTS_MAX = 64
 _COLUMNS_MAX = 8
@@ -90,7 +90,7 @@ _HostColumn = Literal[_HOST_COLUMNS]  # type: ignore[valid-type]
 _Instant = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class SeriesAsked(Parameters):
+class _SeriesAsked(Parameters):
     """What of a run, from when until when, how finely."""
 
     column: Annotated[list[_GpuColumn], Field(max_length=_COLUMNS_MAX)] = Field(
@@ -137,12 +137,12 @@ def run_routes(service: RequestService) -> APIRouter:
     router = APIRouter()
 
     @router.get("/runs", response_model=RunPage, responses=READS, tags=["runs"])
-    def runs(request: Request, asked: Annotated[RunsAsked, Query()]) -> Response:
+    def runs(request: Request, asked: Annotated[_RunsAsked, Query()]) -> Response:
         """Runs, newest first."""
         return service.answer(request, lambda context: _run_page(context, asked))
 
     @router.get("/runs/{run_id:path}/series", response_model=SeriesDocument, responses=READS, tags=["runs"])
-    def run_series(request: Request, run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Response:
+    def run_series(request: Request, run_id: RunId, asked: Annotated[_SeriesAsked, Query()]) -> Response:
         """How a run's GPUs and hosts did over time."""
         return service.answer(request, lambda context: _series_document(context, run_id, asked), follows_ledger=False)
 
@@ -152,7 +152,7 @@ def run_routes(service: RequestService) -> APIRouter:
         return service.answer(request, lambda context: _traffic_document(context, run_id), follows_ledger=False)
 
     @router.get("/runs/{run_id:path}", response_model=RunDocument, responses=READS, tags=["runs"])
-    def run(request: Request, run_id: RunId, asked: Annotated[RunAsked, Query()]) -> Response:
+    def run(request: Request, run_id: RunId, asked: Annotated[_RunAsked, Query()]) -> Response:
         """One run: its facts, and where its GPU time went."""
         return service.answer(
             request,
@@ -163,7 +163,7 @@ def run_routes(service: RequestService) -> APIRouter:
     return router
 
 
-def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
+def _run_page(context: RequestContext, asked: _RunsAsked) -> RunPage:
     """Return one page of runs."""
     place = context.place(asked.cursor, (int, str))
     period = place.period if place else None
@@ -182,7 +182,7 @@ def _run_page(context: RequestContext, asked: RunsAsked) -> RunPage:
     )
 
 
-def _conditions(asked: RunsAsked, period: Period | None) -> tuple[list[str], dict[str, object]]:
+def _conditions(asked: _RunsAsked, period: Period | None) -> tuple[list[str], dict[str, object]]:
     values: dict[str, object] = {
         name: list(accepted)
         for name in ("team", "project", "model", "queue", "stage", "exit_status", "name")
@@ -232,7 +232,7 @@ def _traffic_document(context: RequestContext, text: str) -> RunTrafficDocument:
     )
 
 
-def _series_document(context: RequestContext, text: str, asked: SeriesAsked) -> SeriesDocument:
+def _series_document(context: RequestContext, text: str, asked: _SeriesAsked) -> SeriesDocument:
     """Return the series of one run that may be seen.
 
     Raises:
@@ -254,7 +254,7 @@ def _series_document(context: RequestContext, text: str, asked: SeriesAsked) -> 
     return SeriesDocument(**context.head(), run_id=run_id, left_out=left_out, items=items)
 
 
-def _span(context: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int, int]:
+def _span(context: RequestContext, run_id: str, asked: _SeriesAsked) -> tuple[int, int]:
     known = run_span(context.session, run_id, context.reader.settings.timezone)
     (began,) = context.session.row("SELECT started_at FROM runs WHERE run_id = ?", [run_id])
     start = asked.start if asked.start is not None else max(known.start, began or known.start)
@@ -264,7 +264,7 @@ def _span(context: RequestContext, run_id: str, asked: SeriesAsked) -> tuple[int
     return start, min(end, known.end)
 
 
-def _held(session: Session, run_id: str) -> HeldSpans:
+def _held(session: Session, run_id: str) -> _HeldSpans:
     """Return when the run held each GPU, and was on each host: what others did there before and after is theirs."""
     rows = session.rows(
         "SELECT gpu_uuid, node, started_at, coalesce(ended_at, ?) FROM allocations "
@@ -278,7 +278,7 @@ def _held(session: Session, run_id: str) -> HeldSpans:
     return held
 
 
-def _item(kind: Literal["gpu", "host"], one: Series, held: HeldSpans) -> OneSeries:
+def _item(kind: Literal["gpu", "host"], one: Series, held: _HeldSpans) -> OneSeries:
     spans = held.get(one.subject, ())
     points = range(one.start, one.start + len(one.mean) * one.step_us, one.step_us)
     shown = [any(start < at + one.step_us and end > at for start, end in spans) for at in points]

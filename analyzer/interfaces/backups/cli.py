@@ -24,7 +24,7 @@ from collector.errors import BackupError
 from collector.store.database import Store
 
 
-def chosen_backup(folder: Path) -> Path:
+def _chosen_backup(folder: Path) -> Path:
     """Return the backup that is meant: the folder itself, or the newest in it.
 
     Raises:
@@ -82,7 +82,7 @@ def verify(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the prices in force")
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv)
-    folder = chosen_backup(options.backup)
+    folder = _chosen_backup(options.backup)
     verdict = proved(folder, Settings.read(options.config))
     if options.json:
         print(
@@ -101,7 +101,7 @@ def restore(argv: list[str]) -> int:
     parser.add_argument("backup", type=Path, metavar="DIR", help="one backup, or the folder whose newest is meant")
     parser.add_argument("--store", type=Path, required=True, metavar="FILE", help="where; nothing may lie there")
     options = parser.parse_args(argv)
-    folder = chosen_backup(options.backup)
+    folder = _chosen_backup(options.backup)
     manifest = put_back(folder, options.store)
     print(f"{options.store}: the store as of {_time(manifest.made_at)} UTC, {_size(manifest.bytes)}")
     if Layout(options.store).registry.exists():

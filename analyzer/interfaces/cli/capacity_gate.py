@@ -175,7 +175,7 @@ def _judged(
     from collector.store.database import Store
 
     with (
-        registry_of_site(options) as registry,
+        _registry_of_site(options) as registry,
         Store.open(options.store, read_only=True) as store,
         believing(store) as session,
     ):
@@ -269,18 +269,18 @@ class StoreRequests:
     def all(self) -> tuple[list[KeptRequest], str]:
         """Return all, the newest first, and the time zone in which the site reads times."""
         zone = where(self.options)[1].timezone
-        with registry_of_site(self.options) as registry:
+        with _registry_of_site(self.options) as registry:
             return kept_requests(registry, 0, _FOR_EVER), zone
 
     def one(self, request_id: str) -> tuple[KeptRequest, str]:
         """Return one."""
         zone = where(self.options)[1].timezone
-        with registry_of_site(self.options) as registry:
+        with _registry_of_site(self.options) as registry:
             return kept_request(registry, request_id), zone
 
     def waive(self, request_id: str, gate: str, reason: str) -> Decided:
         """Override one policy check."""
-        with registry_of_site(self.options) as registry:
+        with _registry_of_site(self.options) as registry:
             return waive_gate(registry, request_id, gate, reason, teller()).decided
 
 
@@ -325,7 +325,7 @@ def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
     return ServerRequests(options.server) if options.server else StoreRequests(options)
 
 
-def registry_of_site(options: argparse.Namespace) -> Registry:
+def _registry_of_site(options: argparse.Namespace) -> Registry:
     """Return the registry beside the store that the arguments or the settings name."""
     from collector.access.open_access import registry_of
     from collector.config import check_there, load

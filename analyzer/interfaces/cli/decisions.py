@@ -50,7 +50,7 @@ class StatementTarget(Protocol):
         """Keep a decision; return the whole id, and in words when the change was made."""
 
 
-def word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
+def _word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
     """Return the parser of a command that says something of one thing, on a store or to a running server."""
     parser = argparse.ArgumentParser(prog=f"gpuledger {command}", description=about)
     parser.add_argument("id", metavar="ID", help=of)
@@ -84,7 +84,7 @@ def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreTarget:
+class _StoreTarget:
     """A store on this machine that no server has: what is said is kept in one transaction, and in the lake's books."""
 
     path: Path
@@ -137,7 +137,7 @@ class StoreTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerTarget:
+class _ServerTarget:
     """A running server."""
 
     address: str
@@ -166,9 +166,9 @@ class ServerTarget:
         return ask_server_json(self.address, f"/v1/{path}", given)
 
 
-def target_of(options: argparse.Namespace) -> StatementTarget:
+def _target_of(options: argparse.Namespace) -> StatementTarget:
     """Return who is told: the server of --server, or else the store here."""
-    return ServerTarget(options.server) if options.server else StoreTarget(*where(options))
+    return _ServerTarget(options.server) if options.server else _StoreTarget(*where(options))
 
 
 def _moment(instant: int | None, timezone: str) -> str | None:
@@ -195,22 +195,22 @@ _SAYS = {
 
 def judge(argv: list[str]) -> int:
     """Say whether a finding is right, wrong, or right and planned. It is kept, and counted."""
-    parser = word_parser("findings judge", judge.__doc__, _FINDING)
+    parser = _word_parser("findings judge", judge.__doc__, _FINDING)
     parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    label = target_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
+    label = _target_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
     print(fill(f"{options.id}, {label}: {_SAYS[options.verdict]}.", _COLUMNS))
     return _OK
 
 
 def mute(argv: list[str]) -> int:
     """Leave a finding out of the list until a date. Its time stays in every sum, and the list says how many."""
-    parser = word_parser("findings mute", mute.__doc__, _FINDING)
+    parser = _word_parser("findings mute", mute.__doc__, _FINDING)
     parser.add_argument("--until", required=True, metavar="DATE", dest="end", help="2026-12-01, the day included")
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    until = target_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
+    until = _target_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
     print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", _COLUMNS))
     return _OK
 
@@ -220,7 +220,7 @@ _ADVICE = "the recommendation's id, as gpuledger recommendations lists it"
 
 def accept(argv: list[str]) -> int:
     """Say that a recommendation is to be done. From then on it is looked at whether it is, and what it saves."""
-    parser = word_parser("recommendations accept", accept.__doc__, _ADVICE)
+    parser = _word_parser("recommendations accept", accept.__doc__, _ADVICE)
     parser.add_argument(
         "--applied-at",
         metavar="WHEN",
@@ -239,7 +239,7 @@ def accept(argv: list[str]) -> int:
 
 def reject(argv: list[str]) -> int:
     """Say that a recommendation is not to be done, and why. It is kept, and not made again for a while."""
-    parser = word_parser("recommendations reject", reject.__doc__, _ADVICE)
+    parser = _word_parser("recommendations reject", reject.__doc__, _ADVICE)
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     known, _ = _decided(parser.parse_args(argv), "rejected", None)
     print(fill(f"{known}: rejected, and kept with its reason. accept takes it back.", _COLUMNS))
@@ -249,4 +249,4 @@ def reject(argv: list[str]) -> int:
 def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
     """Keep the decision; return the whole id, and in words when the change was made."""
     because = reason_of(options.because) if word == "rejected" or options.because else ""
-    return target_of(options).decide(options.id, word, because, applied, options.since)
+    return _target_of(options).decide(options.id, word, because, applied, options.since)

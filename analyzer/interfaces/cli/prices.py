@@ -28,7 +28,7 @@ from collector.config import load
 from collector.store.database import Store
 
 
-def add_money(parser: argparse.ArgumentParser) -> None:
+def _add_money(parser: argparse.ArgumentParser) -> None:
     """Add what says where the prices and the ledger are."""
     parser.add_argument("period", nargs="?", metavar="PERIOD", help="2026-W46, 2026-11, 7d, … (default: the last week)")
     parser.add_argument("--prices", type=Path, help="the site's price file (default: the one that the settings name)")
@@ -40,7 +40,7 @@ def add_money(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def asking_money(options: argparse.Namespace) -> Iterator[Callable[[Request], str]]:
+def _asking_money(options: argparse.Namespace) -> Iterator[Callable[[Request], str]]:
     """Yield what answers the requests of one of these commands, a store or a server.
 
     Raises:
@@ -140,7 +140,7 @@ def _from_server(options: argparse.Namespace) -> int:
     """
     is_check = options.action == "check"
     request = Request("prices-check" if is_check else "prices", options.sku, everything=options.all)
-    with asking_money(options) as ask:
+    with _asking_money(options) as ask:
         print(ask(replace(request, format="json") if options.json else request), end="")
         return _CHECK_FAILED if is_check and report_of(ask, request)["complaints"] else 0
 
@@ -158,13 +158,13 @@ def charges(argv: list[str]) -> int:
     What was learned in the period of hours that had closed stands below as corrections, by the month that they correct.
     """
     parser = argparse.ArgumentParser(prog="gpuledger bill charges", description=charges.__doc__)
-    add_money(parser)
+    _add_money(parser)
     parser.add_argument("--by", choices=("team", "cost-centre"), default="team", help="who bears it (default: team)")
     parser.add_argument("--csv", action="store_true", help="the file for finance: cost, avoidable, charged, difference")
     options = parser.parse_args(argv)
     form: Format = "csv" if options.csv else "json" if options.json else "text"
     request = Request("charges", since=options.period, format=form, ascii=True, by=options.by)
-    with asking_money(options) as ask:
+    with _asking_money(options) as ask:
         print(ask(request), end="")
         if options.csv:
             _note(report_of(ask, request))
@@ -185,9 +185,9 @@ def _note(report: Mapping[str, Any]) -> None:
 def costs(argv: list[str]) -> int:
     """Print energy and carbon, network, storage, checkpoints and hosts of a period, each beside the ledger."""
     parser = argparse.ArgumentParser(prog="gpuledger bill costs", description=costs.__doc__)
-    add_money(parser)
+    _add_money(parser)
     options = parser.parse_args(argv)
     form: Format = "json" if options.json else "text"
-    with asking_money(options) as ask:
+    with _asking_money(options) as ask:
         print(ask(Request("costs", since=options.period, format=form, ascii=True)), end="")
     return 0

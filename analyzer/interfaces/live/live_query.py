@@ -14,7 +14,7 @@ from analyzer.queries.statements import statements
 from analyzer.states import booking, words_of
 from collector.store.session import Session
 
-STRETCHES = 6  # of ten minutes each: the last hour of a run
+_STRETCHES = 6  # of ten minutes each: the last hour of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def read_live_view(session: Session, currency: str, timezone: str, node: str | N
     gpus = {gpu: (index, memory) for gpu, index, memory in session.rows(known, {"node": node})}
     runs = sorted({row[2] for row in rows if row[2] is not None})
     names = {run: (name or run, team) for run, name, team in session.rows(named, {"runs": runs})}
-    asked = {"since": end - STRETCHES * _STRETCH_US, "until": end, "runs": runs, "useful": words_of("useful")}
+    asked = {"since": end - _STRETCHES * _STRETCH_US, "until": end, "runs": runs, "useful": words_of("useful")}
     trends = _trends(session.rows(stretches, asked), end)
     lines = [
         _line(key, of, names, gpus, figures, trends) for key, of in _grouped(rows, by_gpu=node is not None).items()
@@ -183,10 +183,10 @@ def _figures(of: Sequence[tuple[int | None, Sequence[Any]]]) -> DriverFigures:
 
 
 def _trends(rows: Sequence[tuple[str, int, int, int]], end: int) -> dict[str, tuple[float | None, ...]]:
-    first = end // _STRETCH_US - STRETCHES + (1 if end % _STRETCH_US else 0)
-    found: dict[str, list[float | None]] = defaultdict(lambda: [None] * STRETCHES)
+    first = end // _STRETCH_US - _STRETCHES + (1 if end % _STRETCH_US else 0)
+    found: dict[str, list[float | None]] = defaultdict(lambda: [None] * _STRETCHES)
     for run, start, useful, whole in rows:
         place = start // _STRETCH_US - first
-        if 0 <= place < STRETCHES and whole:
+        if 0 <= place < _STRETCHES and whole:
             found[run][place] = useful / whole
     return {run: tuple(shares) for run, shares in found.items()}

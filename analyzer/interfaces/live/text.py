@@ -31,7 +31,7 @@ from analyzer.text.words import (
 _BAR_CELLS = 20
 _LABELS_TOLD = 2
 _WIDE = 96  # from here on there is room for teams
-CENTS = CellUnit(partial(decimal, decimals=2))
+_CENTS = CellUnit(partial(decimal, decimals=2))
 
 
 def look_text(found: LiveView, layout: TextLayout, top: int | None = None, order: Order = "cost") -> str:
@@ -82,7 +82,7 @@ def _classes(found: LiveView, paces: Sequence[int | None], layout: TextLayout) -
         TableColumn("CLASS", lambda row: row.klass, width=12, align="<"),
         bar_column(lambda row: row.weight, _BAR_CELLS, layout),
         TableColumn("share", lambda row: row.permille, SHARE, 8),
-        TableColumn(_rate(found), lambda row: row.cents, CENTS, 10),
+        TableColumn(_rate(found), lambda row: row.cents, _CENTS, 10),
         TableColumn("largest states", lambda row: row.labels, width=layout.width - 54, align="<", gap=2, is_cut=True),
     )
     return paper_lines(columns, rows)
@@ -137,8 +137,8 @@ def _table(found: LiveView, lines: Sequence[LiveLine], classes: Sequence[int | N
         TableColumn("SM", lambda row: row[0].figures.busy_ratio, RATIO, 5),
         TableColumn("HBM", lambda row: row[0].figures.memory_ratio, RATIO, 5),
         TableColumn("W", lambda row: row[0].figures.power_watts, CellUnit(lambda watts: str(round(watts))), 5),
-        TableColumn(_rate(found).upper(), lambda row: row[1], CENTS, 9),
-        TableColumn("AVOID", lambda row: row[2], CENTS, 8),
+        TableColumn(_rate(found).upper(), lambda row: row[1], _CENTS, 9),
+        TableColumn("AVOID", lambda row: row[2], _CENTS, 8),
     )
     costs = _paces(found, [line.breakdown for line in lines], _cents(found, found.breakdown))
     lost = _paces(found, [line.breakdown.of("avoidable") for line in lines], classes[CLASSES.index("avoidable")])

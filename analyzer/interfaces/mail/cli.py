@@ -32,13 +32,13 @@ from collector.config import SHARED, check_there, load
 from collector.registry import Mails, Registry, Send, registry_file
 from collector.store.database import Store
 
-STOPPED_BY = "cli: an operator"
+_STOPPED_BY = "cli: an operator"
 _SHOWN_US = 35 * 86_400_000_000  # five weeks
 _LISTED = 40
 _WORDS = {"queued": "waiting", "sending": "sending", "sent": "sent", "failed": "refused", "dropped": "skipped"}
 
 
-def standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str], bool]:
+def _standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str], bool]:
     """Return the lines, and whether all is well: nothing refused of the newest period that was mailed to anybody.
 
     Raises:
@@ -153,7 +153,7 @@ def mail(argv: list[str]) -> int:
                 _turn(registry.mails, address, stops=stops)
         if options.retry:
             return _retry(registry.mails, site)
-        lines, is_well = standing_lines(registry.mails, _now(), site.settings.timezone)
+        lines, is_well = _standing_lines(registry.mails, _now(), site.settings.timezone)
     print("\n".join(lines))
     return _OK if is_well else _REFUSED
 
@@ -197,9 +197,9 @@ def _turn(mails: Mails, address: str, *, stops: bool) -> None:
         )
     for one in own:
         if stops:
-            mails.stop(one.id, _now(), STOPPED_BY)
+            mails.stop(one.id, _now(), _STOPPED_BY)
         else:
-            mails.resume(one.id, _now(), STOPPED_BY)
+            mails.resume(one.id, _now(), _STOPPED_BY)
         print(f"{address} {'is unsubscribed from' if stops else 'is subscribed again to'} {one.list}")
 
 

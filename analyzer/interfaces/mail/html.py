@@ -32,7 +32,7 @@ COLOURS = {
 _BARS_MOST = 12
 
 
-def chart_size(content: Content) -> tuple[int, int]:
+def _chart_size(content: Content) -> tuple[int, int]:
     """Return how large the picture is shown, in CSS pixels."""
     bars = len(_avoidable(content))
     legend = len(content.classes) * _ROW
@@ -46,7 +46,7 @@ def chart(content: Content) -> bytes | None:
         return None
     from PIL import Image, ImageDraw, ImageFont
 
-    width, height = (SCALE * side for side in chart_size(content))
+    width, height = (SCALE * side for side in _chart_size(content))
     image = Image.new("RGB", (width, height), _PAPER)
     pen = ImageDraw.Draw(image)
     font = ImageFont.load_default(_FONT * SCALE)  # comes with Pillow: the same letters on every host
@@ -138,7 +138,7 @@ def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:
 
     Links that are none of http and https are left out: a mail carries no other.
     """
-    width, height = chart_size(content)
+    width, height = _chart_size(content)
     return (
         _environment()
         .get_template("mail.html")

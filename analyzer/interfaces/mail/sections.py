@@ -100,7 +100,7 @@ class Corrections:
             for label in weeks
         }
         told = [
-            f"{label}: {moved_words(entries, self.currency, self._total(label, team))}."
+            f"{label}: {_moved_words(entries, self.currency, self._total(label, team))}."
             for label, entries in by_week.items()
             if entries
         ]
@@ -114,7 +114,7 @@ class Corrections:
         return sum(known) if known and len(known) == len(own) else None
 
 
-def moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
+def _moved_words(entries: Iterable[BreakdownEntry], currency: str, total: int | None) -> str:
     """Return "productive -16.0 GPU-hours, -$41.60; lost work +16.0 GPU-hours, +$41.60; the total is unchanged".
 
     `total` is what was told of all of it, None where that is not known; where it moves, by how much stands before it.
@@ -141,7 +141,7 @@ def _moved(milliseconds: int, micros: int | None, currency: str) -> str:
 _NOT_ADDED = "It is already included in the prices above."
 
 
-def energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
+def _energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ...]:
     """Return what the fleet's GPUs drew, with the hall and carbon where rows say them; nothing where none was told."""
     if not sums:
         return ()
@@ -269,7 +269,7 @@ def _folded(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def _corrections(report: WeekReport, extras: Extras) -> Section:
     """Return what was learned of this week and of earlier ones after they had closed: lines, no figure is rewritten."""
     total = None if report.breakdown.unpriced else report.breakdown.cost_micros
-    own = moved_words(report.corrections, report.currency, total) if report.corrections else ""
+    own = _moved_words(report.corrections, report.currency, total) if report.corrections else ""
     words = [f"Since {report.period.label} closed, and not in the figures above: {own}."] if own else []
     return Section("corrections", (*words, *extras.corrections))
 
@@ -372,7 +372,7 @@ class Joined:
             anomalies=Section("anomalies", tuple(self._odd(team))),
             requests=Section("capacity requests", request_lines(self.asked, team)),
             corrections=self.corrections.lines(team) if self.corrections else (),
-            energy=Section("energy", energy_sentences(self.energy, self.odd.currency) if team is None else ()),
+            energy=Section("energy", _energy_sentences(self.energy, self.odd.currency) if team is None else ()),
         )
         if self.month is None:
             return found

@@ -183,7 +183,7 @@ _PLACEMENTS_LETTERS = 24_000  # of one plan; an answer has two at most
 _PLACEMENT_LETTERS = 150  # of one placement as JSON, without its names
 
 
-def plan_told(plan: Plan) -> PlanTold:
+def _plan_told(plan: Plan) -> PlanTold:
     """Return a plan; of a long one the first placements."""
     return PlanTold.model_validate(
         {
@@ -210,12 +210,12 @@ def _fitting(placements: Sequence[Placement]) -> Sequence[Placement]:
     return placements
 
 
-def changes_told(changes: Sequence[Change]) -> list[ChangeTold]:
+def _changes_told(changes: Sequence[Change]) -> list[ChangeTold]:
     """Return what the solver's plan changes of what was planned."""
     return [_change(each.task, each.from_node, each.to_node, each.delay_seconds) for each in changes[:_CHANGES_TOLD]]
 
 
-def mendings_told(found: Nearest) -> list[ChangeTold]:
+def _mendings_told(found: Nearest) -> list[ChangeTold]:
     """Return what the nearest plan changes of the one that was proposed."""
     moved = [_change(each.task, each.from_node, each.to_node, 0, each.why) for each in found.moved]
     shifted = [_change(each.task, None, None, each.to_seconds - each.from_seconds, each.why) for each in found.shifted]
@@ -227,7 +227,7 @@ def _change(task: str, source: str | None, target: str | None, seconds: int, why
     return ChangeTold.model_validate({**words, "shift_seconds": seconds})
 
 
-def looked_up_told(looked: LookedUp, problem: Problem) -> LookedUpTold:
+def _looked_up_told(looked: LookedUp, problem: Problem) -> LookedUpTold:
     """Return what the ledger told, and what it did not: tasks that are kept off kinds of GPU."""
     kept_off = [*unseen(problem)]
     return LookedUpTold.model_validate(
@@ -299,13 +299,13 @@ class Planning:
             answer = solve(problem, _SOLVE_SECONDS)
             return Solved(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked, problem),
+                looked_up=_looked_up_told(looked, problem),
                 verdict=answer.verdict,
                 deadline_seconds=problem.deadline_seconds,
                 earliest_seconds=answer.earliest_seconds,
-                plan=plan_told(answer.plan),
+                plan=_plan_told(answer.plan),
                 compared={plan.solver: plan.makespan_seconds for plan in answer.compared},
-                changes=changes_told(answer.changes),
+                changes=_changes_told(answer.changes),
             )
 
     def simulate(self, tasks: str, ledger: Ledger, proposal: str) -> Simulated:
@@ -323,8 +323,8 @@ class Planning:
             outlook = simulate(problem, plan, draws=_DRAWS, samples=looked.samples(problem, plan))
             return Simulated(
                 problem=fingerprint(problem),
-                looked_up=looked_up_told(looked, problem),
-                plan=plan_told(plan),
+                looked_up=_looked_up_told(looked, problem),
+                plan=_plan_told(plan),
                 p10_seconds=outlook.p10_seconds,
                 p50_seconds=outlook.p50_seconds,
                 p90_seconds=outlook.p90_seconds,
@@ -352,7 +352,7 @@ class Planning:
             instead, source, holds = _instead(problem, found, round_)
             return Validated(
                 problem=name,
-                looked_up=looked_up_told(looked, problem),
+                looked_up=_looked_up_told(looked, problem),
                 is_valid=verdict.is_valid,
                 round=min(round_, ROUNDS),
                 rounds_left=max(0, ROUNDS - round_),
@@ -362,11 +362,11 @@ class Planning:
                 broken_count=len(verdict.broken),
                 corrected=[marked_text(text) for text in verdict.corrected],
                 savings_micros=verdict.savings_micros if verdict.is_valid else None,
-                plan=None if verdict.plan is None else plan_told(verdict.plan),
-                instead=None if instead is None else plan_told(instead),
+                plan=None if verdict.plan is None else _plan_told(verdict.plan),
+                instead=None if instead is None else _plan_told(instead),
                 instead_is=source,
                 instead_is_valid=holds,
-                changes=mendings_told(found) if source == "nearest" else [],
+                changes=_mendings_told(found) if source == "nearest" else [],
             )
 
     def _looked_up(self, tasks: str, ledger: Ledger) -> LookedUp:

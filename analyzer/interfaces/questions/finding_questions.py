@@ -34,7 +34,7 @@ class NotJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownAdvice:
+class _ShownAdvice:
     """One recommendation of a list, whether it stands or is held back."""
 
     one: Recommendation
@@ -69,13 +69,13 @@ def _recommend(reader: Reader, request: Request) -> Listed:
     return _listed(reader, request, reader.offer(reader.period(request.since, request.until)))
 
 
-def _show(reader: Reader, request: Request) -> ShownAdvice:
+def _show(reader: Reader, request: Request) -> _ShownAdvice:
     subject = request.subject or ""
     _hint_kind(subject, "f-", "a finding: gpuledger findings explain")
     listed = _listed(reader, request, reader.offered(subject, reader.period(request.since, request.until)))
     listing = "gpuledger recommendations --all lists them; --since names another period"
     absent = f"this period has no recommendation {request.subject!r}: {listing}"
-    return ShownAdvice(by_id(listed.advice, subject, absent), listed)
+    return _ShownAdvice(by_id(listed.advice, subject, absent), listed)
 
 
 def _hint_kind(subject: str | None, prefix: str, kind: str) -> None:

@@ -15,7 +15,7 @@ from analyzer.text.words import bytes_words, counted, plain
 
 
 @dataclass(frozen=True, slots=True)
-class JobHistory:
+class _JobHistory:
     """What runs of a name took; times are told in `timezone`."""
 
     history: History
@@ -24,7 +24,7 @@ class JobHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class _Stock:
     """The hosts with what is free of them, at prices in `currency`."""
 
     nodes: tuple[StockNode, ...]
@@ -35,21 +35,21 @@ def _top(reader: Reader, request: Request) -> LiveView:
     return read_live_view(reader.session, reader.settings.currency, reader.settings.timezone, request.subject)
 
 
-def _history(reader: Reader, request: Request) -> JobHistory:
+def _history(reader: Reader, request: Request) -> _JobHistory:
     name = request.subject or ""
     history = StoreLedger(reader.session).history(name, request.gpus or 0, request.sku)
-    return JobHistory(history, name, reader.settings.timezone)
+    return _JobHistory(history, name, reader.settings.timezone)
 
 
-def _history_text(job: JobHistory, _: Request, layout: TextLayout) -> str:
+def _history_text(job: _JobHistory, _: Request, layout: TextLayout) -> str:
     return layout.page(layout.labelled(plain(job.name), history_words(job.history, job.timezone)))
 
 
-def _nodes(reader: Reader, _: Request) -> Stock:
-    return Stock(StoreLedger(reader.session).nodes(), reader.settings.currency)
+def _nodes(reader: Reader, _: Request) -> _Stock:
+    return _Stock(StoreLedger(reader.session).nodes(), reader.settings.currency)
 
 
-def _nodes_text(stock: Stock, _: Request, layout: TextLayout) -> str:
+def _nodes_text(stock: _Stock, _: Request, layout: TextLayout) -> str:
     free = sum(node.gpus_free for node in stock.nodes)
     columns: list[TableColumn[StockNode]] = [
         name_column("NODE", lambda node: node.node, 16),

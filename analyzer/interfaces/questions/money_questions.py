@@ -30,7 +30,7 @@ from analyzer.reports.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class AnomalyPage:
+class _AnomalyPage:
     """What was out of the ordinary in a period: teams' hours and prices, and what a unit of work cost."""
 
     teams: Anomalies
@@ -54,9 +54,9 @@ def _unit_costs(reader: Reader, period: Period) -> UnitReport:
     return unit_report(reader.session, period, reader.calendar, reader.settings.currency)
 
 
-def _anomalies(reader: Reader, request: Request) -> AnomalyPage:
+def _anomalies(reader: Reader, request: Request) -> _AnomalyPage:
     period = reader.period(request.since, request.until)
-    return AnomalyPage(anomalies(reader.session, period, reader.settings.currency), _unit_costs(reader, period))
+    return _AnomalyPage(anomalies(reader.session, period, reader.settings.currency), _unit_costs(reader, period))
 
 
 def _demand(reader: Reader, request: Request) -> Outlook:
@@ -154,7 +154,7 @@ PORTFOLIO = Question(
     about="Which workloads use their GPUs well, need a fix or fewer GPUs, or are not needed.",
     arguments=(PERIOD,),
 )
-CHARGES = Question(
+_CHARGES = Question(
     "charges",
     _charges,
     lambda found: f"charges {found.period.label}",
@@ -169,4 +169,4 @@ COSTS = Question(
     lambda found, _, layout: costs_text(found, layout),
     costs_data,
 )
-MONEY_QUESTIONS = (MONTH, BUDGETS, UNITS, ANOMALIES, DEMAND, PORTFOLIO, CHARGES, COSTS)
+MONEY_QUESTIONS = (MONTH, BUDGETS, UNITS, ANOMALIES, DEMAND, PORTFOLIO, _CHARGES, COSTS)

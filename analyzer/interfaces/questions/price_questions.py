@@ -28,7 +28,7 @@ NO_FILE = "no price file: costs are not shown"
 
 
 @dataclass(frozen=True, slots=True)
-class PriceListing:
+class _PriceListing:
     """A price book as it holds at a moment, and the name of its file."""
 
     book: PriceBook
@@ -38,25 +38,25 @@ class PriceListing:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceCheck:
+class _PriceCheck:
     """A price book, and what is wrong with it."""
 
     book: PriceBook
     complaints: list[Complaint]
 
 
-def _prices(reader: Reader, request: Request) -> PriceListing:
+def _prices(reader: Reader, request: Request) -> _PriceListing:
     settings = reader.settings
     where = settings.prices.name if settings.prices else NO_FILE
-    return PriceListing(price_book(settings), where, request.subject, reader.clock())
+    return _PriceListing(price_book(settings), where, request.subject, reader.clock())
 
 
-def _check(reader: Reader, _: Request) -> PriceCheck:
+def _check(reader: Reader, _: Request) -> _PriceCheck:
     book = price_book(reader.settings)
-    return PriceCheck(book, checked(book, reader.settings, reader.clock(), reader.session))
+    return _PriceCheck(book, checked(book, reader.settings, reader.clock(), reader.session))
 
 
-def _prices_text(priced: PriceListing, request: Request, _: TextLayout) -> str:
+def _prices_text(priced: _PriceListing, request: Request, _: TextLayout) -> str:
     return book_text(priced.book, priced.where, priced.sku, priced.now_us, everything=request.everything)
 
 
@@ -97,11 +97,11 @@ PRICES = Question(
     _prices_text,
     lambda priced: price_json(priced.book, priced.sku, priced.now_us),
 )
-PRICES_CHECK = Question(
+_PRICES_CHECK = Question(
     "prices-check",
     _check,
     lambda _: "prices check",
     lambda found, _request, _paper: check_text(found.book, found.complaints),
     lambda found: check_data(found.book, found.complaints),
 )
-PRICE_QUESTIONS = (PRICES, PRICES_CHECK)
+PRICE_QUESTIONS = (PRICES, _PRICES_CHECK)

@@ -77,7 +77,7 @@ def notice_line(notice: Notice) -> NoticeLine:
     return NoticeLine(notice.id, plain(place), plain_sentence(what), owner_word(notice.actor), notice.confidence)
 
 
-def notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
+def _notice_lines(notices: Sequence[Notice], layout: TextLayout, *, everything: bool) -> list[str]:
     """Return the observations; what is no more than possible is listed with everything alone."""
     sure = [notice for notice in notices if notice.confidence != "low"]
     shown = notices if everything else sure[:_SHOWN]
@@ -214,7 +214,7 @@ def _foot(report: FindingsReport, layout: TextLayout) -> list[str]:
         )
     if report.everything:
         found += _suspicions(report, layout)
-    found += notice_lines(report.notices, layout, everything=report.everything)
+    found += _notice_lines(report.notices, layout, everything=report.everything)
     if report.not_judged:
         found += layout.wrap(
             f"insufficient data for {counted(report.not_judged, 'rule')}: gpuledger findings --unjudged"

@@ -30,7 +30,7 @@ from analyzer.text.words import (
 )
 
 
-def no_gpu_sentence(report: RecordingReport) -> str:
+def _no_gpu_sentence(report: RecordingReport) -> str:
     """Return the answer where no GPU was watched: why not, and what the host did."""
     host, seconds = report.host, max(1, report.microseconds // SECOND_US)
     why = plain(report.header.no_gpu) or "it was not read in time"
@@ -50,7 +50,7 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else percent(round(value * 1000), 1000)
 
 
-def host_lines(host: HostSide, layout: TextLayout) -> list[str]:
+def _host_lines(host: HostSide, layout: TextLayout) -> list[str]:
     """Return CPU, workers, memory, disks and links as lines; empty where the host reported nothing."""
     found = ["HOST"]
     if host.cpu_busy_ratio is not None:
@@ -97,7 +97,7 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
     return f"{told} {moved}{still}"
 
 
-def against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
+def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
     """Return both runs side by side, as the mean of their GPUs."""
     rows: list[tuple[str, int, int]] = []
     if before.run is not None and now.run is not None:
@@ -137,12 +137,12 @@ def recording_text(report: RecordingReport, layout: TextLayout, before: Recordin
     sections = [_head(report, layout)]
     if before is not None:
         then = came_out(before, report)
-        compared = [*against_lines(before, report), *(layout.wrap(then, "  ", "    ") if then else [])]
+        compared = [*_against_lines(before, report), *(layout.wrap(then, "  ", "    ") if then else [])]
         sections += [layout.wrap(against_sentence(before, report)), compared]
     elif report.run is not None:
         sections += _of_run(report.run, report, layout)
     else:
-        sections += [layout.wrap(no_gpu_sentence(report)), host_lines(report.host, layout)]
+        sections += [layout.wrap(_no_gpu_sentence(report)), _host_lines(report.host, layout)]
     sections += [_insufficient_data(report, layout), _sampling(report, layout), _foot(report)]
     return layout.page([line for section in sections if section for line in (*section, "")][:-1])
 

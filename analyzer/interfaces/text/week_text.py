@@ -90,11 +90,11 @@ _QUALITY = 21  # and under DATA QUALITY
 
 def week_text(report: WeekReport, layout: TextLayout, top: int = RECOMMENDATIONS_SHOWN) -> str:
     """Return the report as text for this paper."""
-    body = [line for section in week_sections(report, layout, top) if section for line in (*section, "")]
+    body = [line for section in _week_sections(report, layout, top) if section for line in (*section, "")]
     return layout.page([*body[:-1], _next(report)] if report.breakdown.entries else body[:-1])
 
 
-def week_sections(report: WeekReport, layout: TextLayout, top: int | None = None) -> list[list[str]]:
+def _week_sections(report: WeekReport, layout: TextLayout, top: int | None = None) -> list[list[str]]:
     """Return the report's sections, some of them empty; a month's report has them too."""
     if not report.breakdown.entries:
         return [_period(report, layout), layout.wrap(first_sentence(report))]
@@ -271,7 +271,7 @@ def _next(report: WeekReport) -> str:
 def month_text(report: MonthPage, layout: TextLayout, top: int | None = None) -> str:
     """Return the month as text; its budgets' columns sum to the bill of the table."""
     sections = [
-        *week_sections(report.week, layout, top),
+        *_week_sections(report.week, layout, top),
         target_lines(report.targets, layout),
         budget_lines(report.budgets, layout, top),
     ]

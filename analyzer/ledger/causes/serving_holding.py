@@ -44,7 +44,7 @@ WHERE run_id IN (SELECT unnest(?)) AND h.until_ms > h.from_ms ORDER BY ALL
 """
 
 
-def kept_uses(
+def _kept_uses(
     session: "Session", run_ids: Sequence[str], from_ms: int, until_ms: int, policy: Policy
 ) -> dict[int, list[Use]]:
     """Return by window what these runs are known to have done in [from_ms, until_ms) and the look-back before it."""
@@ -57,7 +57,7 @@ def kept_uses(
     return found
 
 
-def held_spans(session: "Session", run_ids: Sequence[str]) -> dict[str, list[Span]]:
+def _held_spans(session: "Session", run_ids: Sequence[str]) -> dict[str, list[Span]]:
     """Return by run the spans in which it held a GPU, of all time."""
     found: dict[str, list[Span]] = defaultdict(list)
     for run_id, from_ms, until_ms in session.rows(_HELD, [list(run_ids)]):
@@ -72,7 +72,7 @@ WHERE q.uid IN (SELECT h.uid FROM holds h JOIN service_runs r USING (rid)) ORDER
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaTime:
+class _ReplicaTime:
     """One GPU of a run in one window. `place` is its number among those that the run had in it."""
 
     run_id: str
@@ -92,16 +92,18 @@ class ReplicaTime:
         return self.member or ""
 
 
-def replica_times(session: Session, chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[ReplicaTime]]:
+def _replica_times(session: Session, chunk: Chunk, limits: Thresholds) -> dict[tuple[str, int], list[_ReplicaTime]]:
     """Return the GPUs of all services, by run and window."""
     (select,) = statements("ledger/serving/replicas.sql")
     rows = session.rows(select)
     idle = _idle(session, chunk, {(run, gpu) for run, _, _, gpu, *_ in rows}, limits)
-    found: dict[tuple[str, int], list[ReplicaTime]] = defaultdict(list)
+    found: dict[tuple[str, int], list[_ReplicaTime]] = defaultdict(list)
     for run, window_ms, _, gpu, member, from_ms, until_ms, ms, still_ms in rows:
         idle_ms = overlap_ms(idle.get((run, gpu), ()), from_ms, until_ms)
         there = found[run, window_ms]  # in the order of the rows: by node and GPU
-        there.append(ReplicaTime(run, gpu, member, len(there), from_ms, until_ms, ms, still_ms, min(idle_ms, still_ms)))
+        there.append(
+            _ReplicaTime(run, gpu, member, len(there), from_ms, until_ms, ms, still_ms, min(idle_ms, still_ms))
+        )
     return found
 
 
@@ -135,7 +137,7 @@ _NO_POLICY = "no policy declared"
 _NO_TRAFFIC = "the requests of its replicas, throughout its policy's look-back"
 _NO_COUNTER = "its count of answered requests"
 
-WindowKey = tuple[str, int]  # run id, window_ms
+_WindowKey = tuple[str, int]  # run id, window_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,8 @@ class _Found:
     """What is judged of all services while they are gone through, and by which numbers."""
 
     limits: Thresholds
-    windows: dict[WindowKey, RunWindow]
-    excesses: dict[WindowKey, Excess]
+    windows: dict[_WindowKey, RunWindow]
+    excesses: dict[_WindowKey, Excess]
     unjudged: list[Unjudged]
 
 
@@ -172,7 +174,7 @@ def hold_to_policy(
     for window in windows:
         by_run[window.run_id].append(window)
     found = _Found(limits, {}, {}, [])
-    times = replica_times(session, chunk, limits)
+    times = _replica_times(session, chunk, limits)
     for service in services:
         own = [window for run in service.run_ids for window in by_run.get(run, ())]
         if own:
@@ -191,7 +193,7 @@ def _with(verdict: Verdict, found: Excess | None) -> Verdict:
 
 
 def _hold(
-    session: Session, service: Service, own: list[RunWindow], times: dict[WindowKey, list[ReplicaTime]], found: _Found
+    session: Session, service: Service, own: list[RunWindow], times: dict[_WindowKey, list[_ReplicaTime]], found: _Found
 ) -> None:
     """Judge one service, window by window, each by the row that is in force in it."""
     by_window: dict[int, list[RunWindow]] = defaultdict(list)
@@ -230,10 +232,10 @@ def _needs(
     limits: Thresholds,
 ) -> dict[int, Need]:
     asked: dict[int, Need] = {}
-    held = held_spans(session, service.run_ids)
+    held = _held_spans(session, service.run_ids)
     for policy in dict.fromkeys(row for _, row in sorted(rows.items()) if row is not None):
         at = [window for window, row in rows.items() if row == policy]
-        uses = kept_uses(session, service.run_ids, min(by_window), max(by_window), policy)
+        uses = _kept_uses(session, service.run_ids, min(by_window), max(by_window), policy)
         for window, of_window in by_window.items():
             uses[window] = [Use.of(each, policy) for each in of_window]
         asked |= needs(at, uses, held, policy, limits)
@@ -245,7 +247,7 @@ def _judge(
     policy: Policy,
     needed: int,
     windows: list[RunWindow],
-    times: dict[WindowKey, list[ReplicaTime]],
+    times: dict[_WindowKey, list[_ReplicaTime]],
     found: _Found,
 ) -> None:
     """Judge one window of one service: nothing is beyond its policy while its promise is not kept."""
@@ -260,7 +262,9 @@ def _judge(
         found.excesses[run, at] = over
 
 
-def _judge_silence(at: int, windows: list[RunWindow], times: dict[WindowKey, list[ReplicaTime]], found: _Found) -> None:
+def _judge_silence(
+    at: int, windows: list[RunWindow], times: dict[_WindowKey, list[_ReplicaTime]], found: _Found
+) -> None:
     """Judge one window of a service without a policy: it is idle where nobody asked any of its replicas for long.
 
     While one answers, the others may be its reserve; how large that may be, nobody has declared.
@@ -276,9 +280,9 @@ def _judge_silence(at: int, windows: list[RunWindow], times: dict[WindowKey, lis
             found.excesses[window.run_id, at] = Excess(idle_permille=idle_permille)
 
 
-def _replicas(present: Sequence[ReplicaTime], policy: Policy) -> list[Replica]:
+def _replicas(present: Sequence[_ReplicaTime], policy: Policy) -> list[Replica]:
     """Return a window's GPUs put together to replicas."""
-    groups: dict[tuple[str, str], list[ReplicaTime]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[_ReplicaTime]] = defaultdict(list)
     for time in present:
         groups[time.run_id, time.replica_by(policy)].append(time)
     return [

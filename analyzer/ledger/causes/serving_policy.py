@@ -153,7 +153,7 @@ class Service:
     rows: tuple[Policy, ...]
 
 
-ServiceKey = tuple[str, str, tuple[Policy, ...]]  # account, name, rows
+_ServiceKey = tuple[str, str, tuple[Policy, ...]]  # account, name, rows
 
 
 def find_services(session: "Session", book: PolicyBook) -> list[Service]:
@@ -162,7 +162,7 @@ def find_services(session: "Session", book: PolicyBook) -> list[Service]:
     Runs of one name and account are replicas of one service, or those that one row calls so. Reads `run_summary` and
     `run_facts`, which analyzer.ledger.run_facts makes.
     """
-    members: dict[ServiceKey, list[tuple[str, int]]] = defaultdict(list)
+    members: dict[_ServiceKey, list[tuple[str, int]]] = defaultdict(list)
     for run_id, rid, name, account, owner, project, queue, labels, started_us in session.rows(
         """
         SELECT run_id, rid, name, account, owner, project, queue, labels, started_us
@@ -181,7 +181,7 @@ def find_services(session: "Session", book: PolicyBook) -> list[Service]:
     ]
 
 
-def _store(session: "Session", members: dict[ServiceKey, list[tuple[str, int]]]) -> None:
+def _store(session: "Session", members: dict[_ServiceKey, list[tuple[str, int]]]) -> None:
     """Fill the tables by which SQL knows services: whose replicas to count, and what each promises, and when."""
     session.execute("CREATE OR REPLACE TEMP TABLE service_runs (rid BIGINT, sid BIGINT)")
     session.execute(

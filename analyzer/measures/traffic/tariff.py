@@ -68,7 +68,7 @@ class Tariff:
 
 
 @dataclass(frozen=True, slots=True)
-class Unset:
+class _Unset:
     """Why no public tariff of a provider is listed for one border."""
 
     provider: str
@@ -132,7 +132,7 @@ class TariffBook:
         """
         with toml_file(listed, ("tariff", "unset")) as (public, mistakes):
             rows = _rows(public, "USD", mistakes)
-            unset = read_rows(public, "unset", Unset, mistakes)
+            unset = read_rows(public, "unset", _Unset, mistakes)
         with toml_file(path, ("provider", "currency", "tariff")) as (file, mistakes):
             provider, currency = file.text_or_none("provider"), file.text_or_none("currency") or "USD"
             own = _rows(file, currency, mistakes, provider)

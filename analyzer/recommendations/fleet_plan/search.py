@@ -24,7 +24,7 @@ from analyzer.recommendations.fleet_plan.state import Index, State, UnitsByPool
 _BLINKS = 0.01
 
 
-def best_place(state: State, run: int, random: Random | None = None) -> UnitsByPool | None:
+def _best_place(state: State, run: int, random: Random | None = None) -> UnitsByPool | None:
     """Return the cheapest place found for a run that is out, {} where it waits; None where there is none."""
     found: UnitsByPool | None = None
     best: tuple[int, int] | None = None
@@ -188,7 +188,7 @@ def _anew(index: Index) -> State | None:
     runs = index.problem.runs
     numbers = sorted(range(len(runs)), key=lambda n: (not index.fixed[n], -runs[n].units, -runs[n].span_cost, n))
     for number in numbers:
-        place = best_place(state, number)
+        place = _best_place(state, number)
         if place is None:
             return None
         state.put(number, place)
@@ -205,7 +205,7 @@ def _settle(state: State) -> None:
         for _, number in sorted(zip(worth, movable, strict=True), key=lambda pair: (-pair[0], pair[1])):
             cost = state.cost
             place = state.take(number)
-            better = best_place(state, number)
+            better = _best_place(state, number)
             state.put(number, place if better is None else better)
             if state.cost > cost:  # keeping a part of what does not suit is no candidate, and can be the cheaper
                 state.take(number)
@@ -218,7 +218,7 @@ def _worth(state: State, run: int) -> int:
     """Return what the run's best place saves for each GPU that it moves: where moving is limited, that comes first."""
     cost, moved = state.cost, state.moved_gpus
     place = state.take(run)
-    better = best_place(state, run)
+    better = _best_place(state, run)
     state.put(run, place if better is None else better)
     saved, more = cost - state.cost, state.moved_gpus - moved
     state.take(run)
@@ -233,7 +233,7 @@ _LARGE = 0.7  # of the draws are of racks that could have the run, or most of it
 _HOT, _COLD = 0.1, 0.001
 
 
-class Recreation:
+class _Recreation:
     """One search from a state; `best` holds the cheapest places so far."""
 
     def __init__(self, state: State, seed: int) -> None:
@@ -348,7 +348,7 @@ class Recreation:
         elif way < 0.8:
             out.sort(key=lambda run: -runs[run].move_cost * runs[run].units)
         for run in out:
-            place = best_place(self.state, run, random)
+            place = _best_place(self.state, run, random)
             if place is None:
                 return False
             self.state.put(run, place)
@@ -367,7 +367,7 @@ def _room(index: Index) -> list[list[int]]:
 
 def recreate(state: State, seed: int, iterations: int, is_over: Callable[[], bool]) -> tuple[State, int]:
     """Return the best state found from this one, and after how many iterations; the state given is used up."""
-    search = Recreation(state, seed)
+    search = _Recreation(state, seed)
     done = search.search(iterations, is_over)
     return restored(state.index, search.best), done
 

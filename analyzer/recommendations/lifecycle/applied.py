@@ -94,7 +94,7 @@ def _reads(session: "Session", found: Sequence[tuple[int, Shape]]) -> dict[tuple
     return {(run, attempt): (network, local) for run, attempt, network, local in session.rows(select, asked)}
 
 
-def first_given_back(session: "Session", run_id: str, from_us: int, until_us: int) -> int | None:
+def _first_given_back(session: "Session", run_id: str, from_us: int, until_us: int) -> int | None:
     """Return when a run gave back the first of the GPUs that it held at a moment; None while it holds all of them."""
     (moment,) = session.row(
         "SELECT min(ended_at) FROM allocations WHERE gpu_uuid IS NOT NULL AND started_at < $from AND ended_at >= $from "
@@ -105,7 +105,7 @@ def first_given_back(session: "Session", run_id: str, from_us: int, until_us: in
     return None if moment is None else int(moment)
 
 
-def first_drained(session: "Session", nodes: tuple[str, ...], from_us: int, until_us: int) -> tuple[int, str] | None:
+def _first_drained(session: "Session", nodes: tuple[str, ...], from_us: int, until_us: int) -> tuple[int, str] | None:
     """Return when the first of these hosts was out of its scheduler from a moment on, and which; None where none was.
 
     A host that had been out already before is no news.
@@ -123,8 +123,8 @@ _BEFORE_MOST = 10  # the last runs before are what is compared with; older ones 
 _MORE_CORES = 1.1  # a tenth more: less is how schedulers round
 _MOVED_SHARE = 0.5  # so much less of what is read comes over the network
 
-AppliedBy = str | None
-_Test = Callable[[Sequence[Shape], Shape], AppliedBy]
+_AppliedBy = str | None
+_Test = Callable[[Sequence[Shape], Shape], _AppliedBy]
 
 
 def applied(
@@ -156,7 +156,7 @@ class _Comparison:
     words: str
     of_some: bool = False  # whether a median of nothing says nothing
 
-    def __call__(self, before: Sequence[Shape], now: Shape) -> AppliedBy:
+    def __call__(self, before: Sequence[Shape], now: Shape) -> _AppliedBy:
         known = [value for shape in before if (value := self.figure(shape)) is not None]
         value, then = self.figure(now), median(known) if known else None
         if value is None or then is None or (self.of_some and then == 0):
@@ -165,7 +165,7 @@ class _Comparison:
         return self.words.format(now=value, then=then, **percents) if self.differs(value, then) else ""
 
 
-def _ordered(before: Sequence[Shape], now: Shape) -> AppliedBy:
+def _ordered(before: Sequence[Shape], now: Shape) -> _AppliedBy:
     """Its ring crosses once a rack, and less often than before."""
     if now.rack_count is None:
         return None
@@ -176,7 +176,7 @@ def _ordered(before: Sequence[Shape], now: Shape) -> AppliedBy:
     )
 
 
-def _other_gpu(before: Sequence[Shape], now: Shape) -> AppliedBy:
+def _other_gpu(before: Sequence[Shape], now: Shape) -> _AppliedBy:
     """Fewer GPUs, slices of them, or another kind."""
     if found := _FEWER(before, now) or _SLICED(before, now):
         return found
@@ -191,7 +191,7 @@ def _without(nodes: Sequence[str]) -> _Test | None:
         return None
     left = set(nodes)
 
-    def test(before: Sequence[Shape], now: Shape) -> AppliedBy:
+    def test(before: Sequence[Shape], now: Shape) -> _AppliedBy:
         if not any(left & set(shape.nodes) for shape in before):
             return None
         return "" if left & set(now.nodes) else f"without {', '.join(sorted(left))}"
@@ -249,11 +249,11 @@ def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> Ap
     prediction = one.prediction
     proposed = prediction.span.end
     if prediction.kind in _DRAINED:
-        drained = first_drained(session, prediction.nodes, proposed, until_us)
+        drained = _first_drained(session, prediction.nodes, proposed, until_us)
         return None if drained is None else AppliedChange(*drained, f"{drained[1]} is out of its scheduler")
     if prediction.kind == _RELEASE and len(prediction.run_ids) == 1:
         (run_id,) = prediction.run_ids
-        given_back = first_given_back(session, run_id, proposed, until_us)
+        given_back = _first_given_back(session, run_id, proposed, until_us)
         return None if given_back is None else AppliedChange(given_back, run_id, "it released GPUs")
     start, is_about_reads = prediction.span.start - _LOOK_BACK_US, prediction.kind == _LOCAL_NVME
     placed = shapes(session, prediction.name, prediction.team, start, until_us, with_reads=is_about_reads)

@@ -102,7 +102,7 @@ def add_word(session: "Session", word: Word) -> None:
     session.load("recommendation_words", _SAID, [astuple(word)])
 
 
-def new_word_id() -> str:
+def _new_word_id() -> str:
     """Return an id that no other word has."""
     return secrets.token_hex(8)
 
@@ -195,7 +195,7 @@ def decide(
         )
         prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
     word = Word(
-        new_word_id(),
+        _new_word_id(),
         prediction.recommendation_id,
         prediction.id,
         decision,

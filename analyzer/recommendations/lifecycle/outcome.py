@@ -95,12 +95,12 @@ def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-def half_width(spread: float, freedom: float, level: float) -> float:
+def _half_width(spread: float, freedom: float, level: float) -> float:
     """Return how far an interval of this level reaches to each side of an estimate whose error has this spread."""
     return 0.0 if spread == 0 else quantile((1 + level) / 2, freedom) * spread
 
 
-def spread_of_mean(variance: float, count: int) -> float:
+def _spread_of_mean(variance: float, count: int) -> float:
     """Return the standard error of a mean of `count` values."""
     return sqrt(variance / count)
 
@@ -155,7 +155,7 @@ class Effect:
 
 
 LEAST = 5  # runs on each side; with fewer, one odd run is the answer (algorithms: paired before/after, five runs each)
-DRAWS = 2_000
+_DRAWS = 2_000
 SEED = 20_261_119
 
 
@@ -173,7 +173,7 @@ def before_after(before: Sequence[float], after: Sequence[float]) -> Effect:
 
 def welch(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
     """Return the standard error of the difference of two means, and its degrees of freedom (1 where nothing varies)."""
-    parts = [spread_of_mean(variance(side), len(side)) ** 2 for side in (before, after)]
+    parts = [_spread_of_mean(variance(side), len(side)) ** 2 for side in (before, after)]
     whole = fsum(parts)
     below = fsum(part**2 / (len(side) - 1) for part, side in zip(parts, (before, after), strict=True))
     return whole**0.5, whole**2 / below if below > 0 else 1.0
@@ -183,7 +183,7 @@ def by_t(change: float, spread: float, freedom: float) -> Intervals:
     """Return both intervals about an estimate whose error is t-distributed."""
 
     def at(level: float) -> Interval:
-        reach = half_width(spread, freedom, level)
+        reach = _half_width(spread, freedom, level)
         return Interval(change - reach, change + reach)
 
     return Intervals(at(LIKELY), at(SURE))
@@ -193,7 +193,7 @@ def _resampled(before: Sequence[float], after: Sequence[float], seed: int = SEED
     """Return differences of means of both sides drawn anew with replacement, ascending; the same for the same seed."""
     random = Random(seed)  # noqa: S311 - a bootstrap, no secret
     return sorted(
-        fmean(random.choices(after, k=len(after))) - fmean(random.choices(before, k=len(before))) for _ in range(DRAWS)
+        fmean(random.choices(after, k=len(after))) - fmean(random.choices(before, k=len(before))) for _ in range(_DRAWS)
     )
 
 
@@ -207,10 +207,10 @@ def between(ascending: Sequence[float]) -> Intervals:
     return Intervals(at(LIKELY), at(SURE))
 
 
-OTHERS_LEAST = 5  # clusters that were not changed; with fewer their spread is anybody's guess
+_OTHERS_LEAST = 5  # clusters that were not changed; with fewer their spread is anybody's guess
 
 
-def difference(changed: Sequence[float], others: Sequence[float], draws: int = DRAWS) -> Effect:
+def difference(changed: Sequence[float], others: Sequence[float], draws: int = _DRAWS) -> Effect:
     """Return how much more the changed clusters changed than the others.
 
     Each value is one cluster's mean after less its mean before, in logarithms; there are one changed or more, and at
@@ -327,12 +327,12 @@ def outcome(seen: Evidence) -> Outcome:
         needs = None if effect.is_shown else _needs(seen, before)
         is_checked = len(before) >= 2 * HALF_LEAST
         return Outcome(_standing(effect), *counts, 0, is_held_out, effect, needs, is_checked=is_checked)
-    if before and len(seen.others) >= OTHERS_LEAST:
+    if before and len(seen.others) >= _OTHERS_LEAST:
         return _against_others(seen, before, is_held_out=is_held_out)
     if drifts:
         return Outcome("not_provable", *counts, why="those runs were already changing before it was made")
     if len(before) < LEAST:
-        why = f"too little to compare with: it takes {LEAST} runs before it, or {OTHERS_LEAST} similar unchanged runs"
+        why = f"too little to compare with: it takes {LEAST} runs before it, or {_OTHERS_LEAST} similar unchanged runs"
         return Outcome("not_provable", *counts, others=len(seen.others), why=why)
     return Outcome("not_yet", *counts, needs=_needs(seen, before))
 
@@ -368,7 +368,7 @@ def _was_changing(before: Sequence[float]) -> bool:
 
 def _against_others(seen: Evidence, before: Sequence[float], *, is_held_out: bool) -> Outcome:
     counts = (seen.unit, len(before), len(seen.after), len(seen.others))
-    is_checked = seen.own_placebo is not None and len(seen.placebo) >= OTHERS_LEAST
+    is_checked = seen.own_placebo is not None and len(seen.placebo) >= _OTHERS_LEAST
     if seen.own_placebo is not None and is_checked:
         shifts = [one.after - one.before for one in seen.placebo]
         if difference([seen.own_placebo.after - seen.own_placebo.before], shifts).is_shown:

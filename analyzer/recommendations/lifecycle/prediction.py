@@ -89,7 +89,7 @@ def name_of(subject: str, run_ids: Sequence[str]) -> str:
     return subject.removesuffix(f" ({len(run_ids)})")
 
 
-def weekly_quantiles(advice: Recommendation, saves: Range) -> dict[str, int]:
+def _weekly_quantiles(advice: Recommendation, saves: Range) -> dict[str, int]:
     """Return what a recommendation saves a week, by quantile: what comes of it is held against it by the week."""
     week = advice.in_span(saves, WEEK_US)
     return {name: getattr(week, name) for name in _QUANTILES}
@@ -164,8 +164,8 @@ def predicted(
                 one.finding_ids,
                 runs,
                 nodes_of(one, own),
-                weekly_quantiles(one, one.saves_milliseconds),
-                weekly_quantiles(one, one.saves_micros) if one.saves_micros else None,
+                _weekly_quantiles(one, one.saves_milliseconds),
+                _weekly_quantiles(one, one.saves_micros) if one.saves_micros else None,
                 lost,
                 held.get((name_of(one.subject, runs), one.team), _NOTHING) if runs else _NOTHING,
                 versions,

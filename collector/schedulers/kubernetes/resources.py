@@ -47,7 +47,7 @@ def claims(spec: Json) -> bool:
     return any(True for _ in objects(spec, "resourceClaims"))
 
 
-def is_unit(name: str) -> bool:
+def _is_unit(name: str) -> bool:
     """Return whether a resource is a GPU or a part of one."""
     return _UNIT.fullmatch(name) is not None
 
@@ -56,7 +56,7 @@ def _units(amounts: object) -> int:
     """Return the units in an object of resource names and amounts."""
     if not isinstance(amounts, dict):
         return 0
-    return _total(amount for name, amount in amounts.items() if isinstance(name, str) and is_unit(name))
+    return _total(amount for name, amount in amounts.items() if isinstance(name, str) and _is_unit(name))
 
 
 def _asked(container: Json) -> int:
@@ -140,7 +140,7 @@ def _terminated(container: Json) -> Json | None:
 
 
 _Phase = Literal["waiting", "holding", "ended"]
-REASON_MAX = 200  # characters of why a pod waits
+_REASON_MAX = 200  # characters of why a pod waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,13 +264,13 @@ def _pending_reason(thing: Json) -> str | None:
     """Return why a pod waits: the scheduler's word, of its message the first sentence, which counts the nodes."""
     gates = [text(gate, "name") for gate in objects(thing, "spec", "schedulingGates")]
     if gates:
-        return f"SchedulingGated: {', '.join(gate for gate in gates if gate)}"[:REASON_MAX]
+        return f"SchedulingGated: {', '.join(gate for gate in gates if gate)}"[:_REASON_MAX]
     scheduled = condition(thing, "PodScheduled")
     if scheduled is None or holds(thing, "PodScheduled"):
         return None
     reason, message = text(scheduled, "reason"), text(scheduled, "message")
     first = message.split(". ", 1)[0].rstrip(".") if message else None
-    return ": ".join(part for part in (reason, first) if part)[:REASON_MAX] or None
+    return ": ".join(part for part in (reason, first) if part)[:_REASON_MAX] or None
 
 
 PATHS = ("/apis/kueue.x-k8s.io/v1beta2/workloads", "/apis/kueue.x-k8s.io/v1beta1/workloads")
@@ -328,9 +328,9 @@ def _why(thing: Json) -> str | None:
     if holds(thing, "QuotaReserved"):
         return "quota is reserved, admission checks are not through"
     if reserved is not None and (said := text(reserved, "message")):
-        return said[:REASON_MAX]
+        return said[:_REASON_MAX]
     if holds(thing, "Evicted"):
-        return f"evicted: {text(evicted, 'reason')}"[:REASON_MAX]
+        return f"evicted: {text(evicted, 'reason')}"[:_REASON_MAX]
     return text(reserved, "reason")
 
 
@@ -379,7 +379,7 @@ def node(thing: Json) -> Node | None:
     """
     name, labels = text(thing, "metadata", "name"), texts(thing, "metadata", "labels")
     capacity = at(thing, "status", "capacity")
-    has_gpus = isinstance(capacity, dict) and any(isinstance(key, str) and is_unit(key) for key in capacity)
+    has_gpus = isinstance(capacity, dict) and any(isinstance(key, str) and _is_unit(key) for key in capacity)
     if name is None or not (has_gpus or labels.get(_HAS_GPUS) == "true"):
         return None
     return Node(_state(name, thing), labels)
@@ -413,7 +413,7 @@ def _state(name: str, thing: Json) -> NodeState:
     ready = condition(thing, "Ready")
     if not holds(thing, "Ready"):
         said = [text(ready, "reason"), text(ready, "message")]
-        reason = ": ".join(part for part in said if part)[:REASON_MAX] or "no word of its kubelet"
+        reason = ": ".join(part for part in said if part)[:_REASON_MAX] or "no word of its kubelet"
         return NodeState(name, "down", reason, timestamp_us(ready, "lastTransitionTime"))
     if at(thing, "spec", "unschedulable") is True:
         cordons = (taint for taint in objects(thing, "spec", "taints") if taint.get("key") == _CORDON)

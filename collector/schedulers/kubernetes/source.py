@@ -261,7 +261,7 @@ def _first(known: Mapping[str, str], names: Iterable[str]) -> str | None:
     return next((known[name] for name in names if known.get(name)), None)
 
 
-PodAttempt = tuple[str | None, int | None]  # member and start (None while waiting)
+_PodAttempt = tuple[str | None, int | None]  # member and start (None while waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +413,7 @@ def _departed(one: Pod, now: int) -> Pod:
     return replace(one, phase="ended", ended_at=ended, exit_status=one.exit_status or "cancelled")
 
 
-def _key(row: Row) -> tuple[str, PodAttempt]:
+def _key(row: Row) -> tuple[str, _PodAttempt]:
     member = row.get("member")
     return str(row["run_id"]), (None if member is None else str(member), moment_of(row, "started_at"))
 

@@ -54,7 +54,7 @@ def nodes_in_text(said: bytes) -> list[NodeState]:
         name, state, reason = (pattern.search(paragraph) for pattern in (_TEXT_NODE, _TEXT_STATE, _REASON))
         if name and state and (word := state_word(words(state[1]))):
             says, since = (text(reason[1]), microseconds(reason[3])) if reason else (None, None)
-            found.append(NodeState(name[1], word, says or power_reason(words(state[1])), since))
+            found.append(NodeState(name[1], word, says or _power_reason(words(state[1])), since))
     return found[:_MOST_NODES]
 
 
@@ -68,7 +68,7 @@ def state_word(states: tuple[str, ...]) -> str | None:
     return next((word for word, signs in _WORDS if signs & set(states)), _UP)
 
 
-def power_reason(states: tuple[str, ...]) -> str | None:
+def _power_reason(states: tuple[str, ...]) -> str | None:
     """Return why a host that saves power is out of service, as the ledger's readers know it; None of any other."""
     return next((reason for reason, signs in _POWER if signs & set(states)), None)
 
@@ -79,7 +79,7 @@ def _from_record(record: Mapping[str, Any]) -> NodeState | None:
     word = state_word(states)
     if name is None or word is None:
         return None
-    reason = text(record.get("reason")) or power_reason(states)
+    reason = text(record.get("reason")) or _power_reason(states)
     return NodeState(name, word, reason, microseconds(record.get("reason_changed_at")))
 
 
@@ -131,5 +131,5 @@ def _event(record: dict[str, str]) -> Event | None:
     state = state_word(states)
     if node is None or started_at is None or state in (None, "up"):
         return None
-    reason = text(record["reason"]) or power_reason(states)
+    reason = text(record["reason"]) or _power_reason(states)
     return Event(node, str(state), started_at, microseconds(record["timeend"]), reason, text(record["cluster"]))
