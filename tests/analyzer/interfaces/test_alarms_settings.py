@@ -33,8 +33,8 @@ def test_they_are_read_and_paths_lie_beside_the_file(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('webhook = "https://hook.example/"', "webhook and webhook_key_file go together"),
-        ('alertmanager = "localhost:9093"', "alertmanager is 'localhost:9093': no address"),
-        ('alertmanager = "http://a b"', "no address"),
+        ('alertmanager = "localhost:9093"', "alertmanager is 'localhost:9093': not an address"),
+        ('alertmanager = "http://a b"', "not an address"),
         ('alertmanager = "http://[::1"', "alertmanager is"),
         ("a_day = -1", "a_day"),
         ("least = 1.5", "least"),

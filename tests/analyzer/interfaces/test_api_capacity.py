@@ -247,7 +247,7 @@ def test_pages_go_on_where_the_last_one_ended(own: Site) -> None:
         (json.dumps({"request": SAID, "profile": {}}), 409, "it has no 'profile'"),
         (json.dumps({"request": SAID | {"gpus": -1}, "profile": {}}), 422, "'gpus' must be a whole number"),
         (" " * 5_000_000, 413, "must not exceed 4,259,840 bytes"),
-        (f'{{"request": [{"[]," * 400_000}1]}}', 413, "at most 300,000 values"),
+        (f'{{"request": [{"[]," * 400_000}1]}}', 413, "the maximum is 300,000"),
     ],
 )
 def test_a_body_that_is_none_is_told(own: Site, body: str, status: int, says: str) -> None:

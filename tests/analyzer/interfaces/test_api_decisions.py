@@ -72,7 +72,7 @@ def test_who_reads_decides_nothing(own: Site, key: str) -> None:
     [
         ("rejection", {}, 422, "because"),
         ("rejection", {"because": " "}, 409, "say why"),
-        ("acceptance", {"applied_at": "2999-01-01"}, 409, "has not come yet"),
+        ("acceptance", {"applied_at": "2999-01-01"}, 409, "is in the future"),
         ("acceptance", {"applied_at": "someday"}, 409, "is not a valid time"),
         ("acceptance", {"who": "somebody else"}, 422, "who"),
         ("acceptance", {"because": "x" * 501}, 422, "because"),

@@ -55,7 +55,7 @@ def test_figures_of_other_prices_say_so_until_they_are_booked_anew(fleet: Fleet,
     priced(tmp_path, H100_80GB=3.0, A100_80GB=1.1)
     report, now = week(fleet, settings), price_book(settings).version
     assert report.repriced == Repriced(4, 0, (before,), now)
-    sentence = f"rices changed after 4 hours were booked (book {before}, now {now}): run gpuledger admin analyze"
+    sentence = f"rices changed after 4 hours were booked (price list {before}, now {now}): run gpuledger admin analyze"
     assert all(sentence in text for text in told(report))
     fleet.analyze(settings=settings)
     assert week(fleet, settings).repriced is None
@@ -81,7 +81,7 @@ def test_closed_hours_keep_their_figures_and_their_price_book(fleet: Fleet, tmp_
 def test_of_a_week_that_closes_in_parts_both_are_said() -> None:
     """The days of a month lie in weeks that are closed, and in one that is open."""
     (sentence,) = repriced_words(Repriced(24, 168, ("aaa",), "bbb"))
-    assert "prices changed after 192 hours were booked (book aaa, now bbb): run gpuledger admin analyze" in sentence
+    assert "prices changed after 192 hours were booked (price list aaa, now bbb): run gpuledger admin analyze" in sentence
     assert sentence.endswith("; 168 of them are closed, keep their figures and get corrections")
     (one,) = repriced_words(Repriced(1, 0, (), "bbb"))
     assert one == "prices changed after 1 hour was booked (no price, now bbb): run gpuledger admin analyze"

@@ -87,7 +87,7 @@ def test_who_reads_changes_nothing(steady: tuple[Site, Path], key: str) -> None:
         (DEAR.replace(b"5.20", b"-1"), {}, 400, "usd_per_gpu_hour"),
         (DEAR.replace(b"USD", b"EUR").replace(b"usd_", b"eur_"), {}, 400, "is in EUR, the ledger in USD"),
         (DEAR + DEAR.partition(b"\n")[2], {}, 400, "two prices of H100-80GB"),
-        (DEAR, {"If-Match": '"of another"'}, 412, "another since it was read"),
+        (DEAR, {"If-Match": '"of another"'}, 412, "changed since it was read"),
         (DEAR, {"If-Match": ""}, 428, "If-Match"),
         (DEAR, {"Content-Type": "text/plain"}, 415, "application/toml"),
         (b"#" * 1_000_001, {}, 413, "1,000,000 bytes"),
