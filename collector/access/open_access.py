@@ -91,7 +91,7 @@ def access_of(config: CollectorConfig, store: Path | None) -> Access:
     host, _ = config.address
     if not is_loopback(host) and not config.tls_certificate:
         _LOG.warning(
-            "keys and names travel to and from %s unencrypted; set tls_certificate, or terminate TLS in a proxy",
+            "keys and names travel to and from %s unencrypted; set tls_certificate, or put a proxy with TLS in front",
             config.listen,
         )
     return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))

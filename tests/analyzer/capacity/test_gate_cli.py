@@ -184,7 +184,7 @@ def test_a_team_that_the_site_does_not_know_is_refused(store: Path, say: Callabl
         (("request.toml", "--profile", "none.json"), "^cannot read none.json"),
         (("request.toml", "--profile", "request.toml"), "request.toml: it is not valid JSON"),
         (("request.toml", "--profile", "good.json", "--policy", "request.toml"), "unknown key"),
-        (("request.toml", "--profile", "good.json", "--price", "-1"), "is no price"),
+        (("request.toml", "--profile", "good.json", "--price", "-1"), "is not a price"),
         (("request.toml", "--server", "http://127.0.0.1:9", "--price", "1"), "--price is for this machine"),
     ],
 )

@@ -94,7 +94,7 @@ def test_waivers_lead_to_a_pass_one_by_one(registry: Registry) -> None:
         ("usefull", "x", "has no policy check 'usefull'; did you mean 'useful'"),
         ("age", "x", "'age' has passed: there is nothing to override"),
         ("useful", " \n", "say why"),
-        ("useful", "x" * 501, "at most 500 characters"),
+        ("useful", "x" * 501, "a maximum of 500 characters"),
         ("signed", "x", "the policy does not allow 'signed' to be overridden"),
     ],
 )

@@ -89,7 +89,7 @@ CASES = [
     ("memory", profile(memory=(Memory(H100, 1, None),)), "N/E", "not known"),
     ("scaling", scaled(0.7), "PASS", "70%"),
     ("scaling", scaled(0.6999), "FAIL", "69.99%"),
-    ("scaling", profile(scaling=(Scale(16, 3, 1.0, "steps", 1.0),)), "N/E", "one size observed"),
+    ("scaling", profile(scaling=(Scale(16, 3, 1.0, "steps", 1.0),)), "N/E", "one size seen"),
     ("scaling", profile(scaling=(Scale(8, 3, 1.0, "steps", 1.0),), runs=()), "N/E", "not at 16"),
     ("recommendations", profile(advice=()), "PASS", "none open"),
     ("cheaper", other(A100, tried=True, fits=True), "PASS", "A100-80GB tried"),

@@ -133,7 +133,7 @@ def test_what_was_not_measured_is_unknown(one: CapacityProfile) -> None:
     [
         (ProfileRequest(team="nobody", since="2025-11-10"), "its teams are nlp, vision"),
         (ProfileRequest(team="vision", runs=("1",)), "is of team 'nlp'"),
-        (ProfileRequest(runs=("77",)), "knows no run '77'"),
+        (ProfileRequest(runs=("77",)), "has no run '77'"),
     ],
 )
 def test_what_is_not_there_is_named(fleet: Fleet, folder: Path, asked: ProfileRequest, said: str) -> None:

@@ -59,7 +59,7 @@ def test_what_is_judged_on_a_store_is_in_the_week(store: Path, capsys: pytest.Ca
     findings_explain([one, *PLAIN, "--store", str(store)])
     assert "wrong, said" in capsys.readouterr().out
     report(["2025-W46", "--store", str(store)])
-    assert 'of 1 "high" finding judged by owners, 0 were right (0%)' in " ".join(capsys.readouterr().out.split())
+    assert 'of 1 "high" finding with feedback, 0 were right (0%)' in " ".join(capsys.readouterr().out.split())
 
 
 def test_check_fails_for_what_is_new_and_nobody_has_looked_at(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_check_fails_for_what_is_new_and_nobody_has_looked_at(store: Path, capsy
 
 def test_a_mute_without_an_end_is_refused(store: Path) -> None:
     """Before the store is opened, and with the longest that is allowed."""
-    with pytest.raises(ConfigError, match="at most 90 days"):
+    with pytest.raises(ConfigError, match="no more than 90 days"):
         mute(["f-aaaa", "--until", "2999-01-01", "--because", "x", "--store", str(store)])
 
 
@@ -104,7 +104,7 @@ def test_a_server_is_told_the_same(
         one = running.items("/v1/findings")[0]["id"]
         server = ["--server", str(running.client.base_url)]
         assert judge([one, "planned", "--because", "agreed", *server]) == 0
-        with pytest.raises(ConfigError, match="at most 90 days"):
+        with pytest.raises(ConfigError, match="no more than 90 days"):
             mute([one, "--until", "2999-01-01", "--because", "x", *server])
         assert running.json(f"/v1/findings/{one}")["finding"]["judgement"]["verdict"] == "planned"
         day = datetime.now(UTC) + timedelta(days=9)

@@ -54,7 +54,7 @@ def test_planned_is_right_and_none_judged_is_no_share() -> None:
     """Who accepts a loss agrees that it is one; 0 of 0 is not 0%."""
     record = record_of(words(right=54, wrong=3, planned=1))
     assert (record.high.judged, record.high.right, record.high.percent) == (58, 55, "95%")
-    expected = 'of 58 "high" findings judged by owners, 55 were right (95%), 1 of them planned'
+    expected = 'of 58 "high" findings with feedback, 55 were right (95%), 1 of them planned'
     assert record_words(record).replace(NO_BREAK, " ") == expected
     assert record_of([]).high.permille is None
     assert "no feedback yet" in record_words(record_of([]))
@@ -71,7 +71,7 @@ def test_a_rule_that_breaks_its_promise_is_named_once_enough_were_judged() -> No
     """High promises 95 of 100; of nineteen judged nothing is said yet."""
     assert record_of(words(JUDGED_LEAST - 5, 4)).overconfident == ()
     (one,) = record_of(words(JUDGED_LEAST - 4, 4)).overconfident
-    assert "16 of 20 judged were right (80%, promised are 95%)" in overconfident_words(one)
+    assert "16 of 20 with feedback were right (80%; 95% is promised)" in overconfident_words(one)
     assert record_of(words(19, 1)).overconfident == ()  # 95% keeps it
     medium = [replace(each, confidence="medium") for each in words(1, 30)]
     assert record_of(medium).overconfident == ()
@@ -80,7 +80,7 @@ def test_a_rule_that_breaks_its_promise_is_named_once_enough_were_judged() -> No
 def test_a_mute_ends() -> None:
     """What is muted for ever is forgotten, so that a date is asked for and a far one refused with the longest."""
     assert mute_until("2026-12-01", "Europe/Berlin", NOW) == Calendar("Europe/Berlin").parse("2026-12-01", NOW * 2).end
-    with pytest.raises(ConfigError, match=f"at most {MUTE_DAYS_MAX} days, until 2027-02-14"):
+    with pytest.raises(ConfigError, match=f"no more than {MUTE_DAYS_MAX} days, until 2027-02-14"):
         mute_until("2027-02-15", "UTC", NOW)
     assert mute_until("2027-02-14", "UTC", NOW)
     for text in ("2026-11-01", "tomorrow", "2026-13-01", "9999-12-31"):

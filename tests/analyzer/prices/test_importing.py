@@ -173,9 +173,9 @@ def test_names_that_are_asked_for_cannot_break_the_file(tmp_path: Path) -> None:
     """A quote in a version must not become a key of the price file."""
     words = asked(tmp_path / "c.csv", HEAD + NEBIUS)
     for word in ("--provider", "--version"):
-        with pytest.raises(ConfigError, match="is no name"):
+        with pytest.raises(ConfigError, match="is not a valid name"):
             bring([*words, word, "=a"])
-        with pytest.raises(ConfigError, match="is no name"):
+        with pytest.raises(ConfigError, match="is not a valid name"):
             bring([*words, word, "a\nb = 1"])
     assert bring([*words, "--version", 'x" # \\', "--out", str(tmp_path / "new.toml")]) == 0
     assert 'x" # \\' in PriceBook.read(tmp_path / "new.toml").rows[0].source

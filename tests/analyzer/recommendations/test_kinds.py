@@ -394,7 +394,7 @@ def test_a_board_that_is_held_back_below_its_limit_is_seen_to() -> None:
     """Its supply, a cable or the board: no limit is to be changed, neither of it nor of its neighbours."""
     lost = finding("throttled", "power")
     found = sound(hardware.limit_power(lost, site([host("n1")], [run()], limited=_limited(700.0, 700.0, 350.0))))
-    assert (found.kind, found.actor, found.title) == ("drain_sick_gpu", "platform", "see to the power supply of n1")
+    assert (found.kind, found.actor, found.title) == ("drain_sick_gpu", "platform", "check the power supply of n1")
     at_its_limit = site([host("n1")], [run()], limited=_limited(700.0, 700.0, 690.0))
     assert hardware.limit_power(lost, at_its_limit) is None
     assert hardware.limit_power(lost, site([host("n1")], [run()])) is None

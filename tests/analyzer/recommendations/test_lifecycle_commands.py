@@ -121,7 +121,7 @@ def test_a_comparison_needs_two_things(store: Path) -> None:
 def test_a_recording_that_is_not_there_is_named(store: Path) -> None:
     """Instead of a run that nobody meant, or of a store."""
     for words in (["a.json", "b.json"], [str(store), "b"], [str(store), "--at", "2025-11-10"]):
-        with pytest.raises(ConfigError, match="is no file"):
+        with pytest.raises(ConfigError, match="is not a file"):
             compare(words)
 
 

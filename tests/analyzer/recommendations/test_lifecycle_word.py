@@ -37,5 +37,5 @@ def test_a_date_is_its_beginning_in_the_zone_of_the_site() -> None:
 @pytest.mark.parametrize("text", ["2026-11-24", "tomorrow", "2026-13-01", ""])
 def test_what_has_not_come_or_is_no_date_is_refused(text: str) -> None:
     """What will be done is accepted, and not said to be done."""
-    with pytest.raises(ConfigError, match="say"):
+    with pytest.raises(ConfigError, match="give"):
         moment_of(text, "UTC", NOON)

@@ -94,9 +94,9 @@ def test_of_two_that_answer_one_loss_one_stands_and_names_the_other(
     saved = sum(one.saves_milliseconds.p50 for one in on_findings)
     assert saved <= sum(one.milliseconds for one in found if not one.suspicion) * WEEK_US // (END - T)
     shown = recommendation_text(best, "USD", "UTC", TextLayout(ascii=True))
-    assert f"instead of it {other.id} " in shown
+    assert f"alternatives  {other.id} " in shown
     assert "(saves less: $" in shown.replace("\n                ", " ")
-    assert f"| Instead of it | {other.id} " in ticket(best, "USD", "UTC")
+    assert f"| Alternatives | {other.id} " in ticket(best, "USD", "UTC")
     assert plain_data(best)["alternatives"][0]["id"] == other.id
 
 
