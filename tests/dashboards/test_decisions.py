@@ -59,7 +59,7 @@ def test_a_rejection_is_kept_with_its_reason_and_can_be_taken_back(site: Guarded
     [
         ({"decision": "reject", "because": " "}, "say why"),
         ({"decision": "reject"}, "say why"),
-        ({"decision": "accept", "applied_at": "2999-01-01"}, "has not come yet"),
+        ({"decision": "accept", "applied_at": "2999-01-01"}, "is in the future"),
         ({"decision": "perhaps"}, "accept or reject"),
         ({}, "accept or reject"),
     ],

@@ -130,7 +130,7 @@ def test_pages_of_before_are_there_before_anything_is_read(path_again: Path) -> 
         other = server.client.get("/parts/node?node=n01", headers={"Prefer": "wait=0"})
     assert (before.status_code, "refresh" in before.headers) == (200, False)
     assert "These figures were read on" in after.text
-    assert re.search("Read on .*; newer figures come in a moment", part.text)
+    assert re.search("Read on .*; newer figures appear in a few seconds", part.text)
     assert "These figures were read on" in report.text
     assert all(answer.headers["refresh"] for answer in (after, part, report, other))
     assert (other.status_code, other.text) == (202, ""), "and nothing is made for who does not wait"

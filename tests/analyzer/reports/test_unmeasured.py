@@ -247,7 +247,7 @@ def everything(fleet: Fleet) -> str:
         (
             unheld_fleet,
             ("Nothing avoidable", "useful 0%", "avoidable 0 GPU", "o GPU was held", r"cost \$0\.00", "all clear"),
-            ("No run is known to have held a GPU", "GPU-hours were busy", "no run known", "value='not known'"),
+            ("No run is known to have held a GPU", "GPU-hours were busy", "no runs known", "value='unknown'"),
         ),
         (
             lambda: half_fleet(**NO_SM),

@@ -111,7 +111,7 @@ def test_a_server_says_the_same_as_its_store(tmp_path: Path, capsys: pytest.Capt
         (["llama-9", "--for", "full"], "there is no model 'llama-9' in the table"),
         (["llama-3-8b", "--parameters", "8B", "--for", "full"], "is of the table"),
         (["llama-3-8b", "--layers", "8", "--for", "full"], "--layers is for one that is not"),
-        (["--parameters", "many", "--for", "full"], "no number of parameters"),
+        (["--parameters", "many", "--for", "full"], "not a number of parameters"),
         (["--parameters", "8B", "--layers", "8", "--for", "full"], "say --layers and --hidden"),
         (["--parameters", "8B", "--layers", "0", "--hidden", "8", "--for", "full"], "--layers 0 must be"),
         (["--parameters", "7B", "--layers", "80", "--hidden", "8192", "--for", "full"], "which make 65.0 bn"),

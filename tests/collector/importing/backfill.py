@@ -89,7 +89,7 @@ class Exporter:
                 told = self._totals.get(head, 0.0) + np.cumsum(np.nan_to_num(values))
                 self._totals[head] = float(told[-1])
             pairs = zip(told[good].tolist(), part.times[good].tolist(), strict=True)
-            file.writelines(map(f"{head} {family.form}%.3f\n".__mod__, pairs))
+            file.writelines(map(f"{head} {family.form} %.3f\n".__mod__, pairs))
             samples += int(good.sum())
         return samples
 
