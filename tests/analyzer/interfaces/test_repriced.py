@@ -81,7 +81,9 @@ def test_closed_hours_keep_their_figures_and_their_price_book(fleet: Fleet, tmp_
 def test_of_a_week_that_closes_in_parts_both_are_said() -> None:
     """The days of a month lie in weeks that are closed, and in one that is open."""
     (sentence,) = repriced_words(Repriced(24, 168, ("aaa",), "bbb"))
-    assert "prices changed after 192 hours were booked (price list aaa, now bbb): run gpuledger admin analyze" in sentence
+    assert (
+        "prices changed after 192 hours were booked (price list aaa, now bbb): run gpuledger admin analyze" in sentence
+    )
     assert sentence.endswith("; 168 of them are closed, keep their figures and get corrections")
     (one,) = repriced_words(Repriced(1, 0, (), "bbb"))
     assert one == "prices changed after 1 hour was booked (no price, now bbb): run gpuledger admin analyze"
