@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +30,10 @@ class Sku:
 
 
 _H100 = Sku("H100-80GB", 80 * GIB, 70.0, 700.0, 1.98e9, True, 5, 7, "reserved")
-# This site keeps its A100 below the 400 W that they are built for: its racks have no more to give.
-_A100 = Sku("A100-80GB", 80 * GIB, 55.0, 350.0, 1.41e9, False, 4, 7, "owned")
+# Two hosts are kept below the 700 W that their boards are built for: what runs there at their limit loses clock.
+_CAPPED = replace(_H100, limit_watts=650.0)
+_CAPPED_HOSTS = frozenset({1, 13})
+_A100 = Sku("A100-80GB", 80 * GIB, 55.0, 400.0, 1.41e9, False, 4, 7, "owned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Host:
     @property
     def has_fabric(self) -> bool:
         """Whether there is an RDMA port."""
-        return self.sku is _H100
+        return self.sku.name == _H100.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,11 @@ _WEEK_STARTED_AT = 1_794_178_800_000_000  # Monday 9 November 2026, 00:00 in Eur
 def alpha_site(seed: int = 1, every_seconds: int = 60, last_day_every_seconds: int | None = None) -> Site:
     """Return cluster alpha in week 2026-W46: 24 hosts of 8 GPUs in 3 racks, 32,256 GPU-hours."""
     racks = (("rack-1", range(1, 9), _H100), ("rack-2", range(9, 17), _H100), ("rack-3", range(17, 25), _A100))
-    hosts = tuple(Host(f"n{number:02}", rack, sku) for rack, numbers, sku in racks for number in numbers)
+    hosts = tuple(
+        Host(f"n{number:02}", rack, _CAPPED if number in _CAPPED_HOSTS else sku)
+        for rack, numbers, sku in racks
+        for number in numbers
+    )
     last = every_seconds if last_day_every_seconds is None else last_day_every_seconds
     return Site("alpha", hosts, _WEEK_STARTED_AT, 7 * DAY_MS, every_seconds, last, seed, "week")
 
