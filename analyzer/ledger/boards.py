@@ -3,11 +3,13 @@
 A board that draws what it may and clocks below its highest clock does what it was built to do, and loses nothing by
 it: the driver's highest clock (`nvmlDeviceGetMaxClockInfo`) is reached by none under load. Figures are of the makers'
 data sheets and product briefs, November 2026. Of a kind that is not listed, what the site's own boards are allowed at
-the most stands for the limit, and the driver's highest clock for the rated one.
+the most stands for the limit, and the driver's highest clock for the rated one. Who changes a figure raises the rules'
+version of throttling (thresholds.py).
 """
 
 from typing import NamedTuple
 
+from analyzer.ledger.thresholds import Thresholds
 from collector.store.session import Session
 
 
@@ -71,8 +73,21 @@ BOARDS = (
 )
 
 
-def load_boards(session: Session) -> None:
-    """Fill the temporary table `boards`."""
+def load_boards(session: Session, limits: Thresholds) -> None:
+    """Fill the temporary table `boards`, and make the macros by which a board's power limit is judged, in watts.
+
+    `usual_limit(kind, own)` is the limit of the make that a board's own limit fits into, else of the largest make, and
+    null for a kind without a row; `reaches_limit(own, usual)` says that it is not capped, `draws_limit(drawn, own)`
+    that it draws all that it may.
+    """
     session.execute("CREATE OR REPLACE TEMP TABLE boards (sku VARCHAR, limit_watts DOUBLE, boost_hertz DOUBLE)")
     rows = [(board.sku, float(board.limit_watts), board.boost_megahertz * 1e6) for board in BOARDS]
     session.load("boards", ("sku", "limit_watts", "boost_hertz"), rows)
+    for macro in (
+        f"reaches_limit(own, usual) AS own >= usual * {limits.limit_reached_permille} / 1000",
+        f"draws_limit(drawn, own) AS drawn >= own * {limits.limit_drawn_permille} / 1000",
+        "usual_limit(kind, own) AS (SELECT coalesce(min(limit_watts) FILTER (own IS NULL "
+        f"OR limit_watts >= own * {limits.limit_reached_permille} / 1000), max(limit_watts)) "
+        "FROM boards WHERE sku = kind)",
+    ):
+        session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")

@@ -187,7 +187,7 @@ def know_fleet(session: Session, limits: Thresholds) -> list[int]:
     show_believed(session)
     hide_unwritten(session)
     last = _mark_arrivals(session, limits)
-    load_boards(session)
+    load_boards(session, limits)
     run_sql(session, "ledger/fleet.sql", arrived_us=_arrived_us(last))
     return last
 

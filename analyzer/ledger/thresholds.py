@@ -70,7 +70,7 @@ class Rule:
 
 _INPUT = Rule(2, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
-_THROTTLED = Rule(2, (*WORK, "slowed_permille"))
+_THROTTLED = Rule(2, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
 _LOST = Rule(3, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "small_state_bytes", "steady_write_bytes"))
 _BROKEN = Rule(1)  # the driver's and the scheduler's word: no number decides
 
@@ -155,6 +155,8 @@ class Thresholds:
     decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50%)
     full_permille: int = 950  # a utilization average above this holds no stall worth naming
     slowed_permille: int = 30  # 3% of the clock
+    limit_reached_permille: int = 980  # ours: of its make's power limit; less is a cap, and the rest is rounding
+    limit_drawn_permille: int = 900  # ours: of its own limit, at the highest: a board that draws less is not held by it
     # Input: under 5% of the step is not input-bound (TF Profiler).
     low_permille: int = 50
     much_permille: int = 200  # and from 20% highly so

@@ -10,6 +10,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import rolled_until
 from analyzer.findings.health.queues import Wait
 from analyzer.ledger.boards import load_boards
+from analyzer.ledger.thresholds import Thresholds
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Failures, checkpoints
 from analyzer.prices.price_book import PriceBook
@@ -150,11 +151,7 @@ class Limited:
     limit_watts: float | None
     usual_watts: float | None
     power_watts: float | None
-
-    @property
-    def is_held_back(self) -> bool:
-        """True where it drew far less than it may; unknown is False."""
-        return self.power_watts is not None and self.power_watts < 0.9 * (self.limit_watts or 0)
+    is_held_back: bool | None  # it drew far less than it may
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +359,7 @@ class SiteQuery:
 
     def limited(self) -> dict[str, Limited]:
         """Return the GPUs that lost clock for power."""
-        load_boards(self.session)
+        load_boards(self.session, Thresholds())
         return {row[0]: Limited(*row) for row in self._rows("power")}
 
     def rates(self) -> tuple[KindRate, ...]:

@@ -152,13 +152,6 @@ CREATE OR REPLACE TEMP TABLE nodes AS
 SELECT row_number() OVER (ORDER BY node) AS nid, node, rack FROM (SELECT DISTINCT node FROM gpus) LEFT
     JOIN host_now USING (node);
 
--- As what each board was built: of the makes of its kind the first that its power limit fits into, else the largest.
-CREATE OR REPLACE TEMP TABLE makes AS
-SELECT i.gpu_uuid, b.limit_watts, b.boost_hertz FROM inventory_now i JOIN boards b USING (sku)
-QUALIFY row_number() OVER (PARTITION BY i.gpu_uuid
-    ORDER BY b.limit_watts < i.power_limit_watts * 0.98, if(b.limit_watts < i.power_limit_watts * 0.98, -1, 1)
-        * b.limit_watts) = 1;
-
 -- Units are what is observed: GPUs and MIG instances.
 CREATE OR REPLACE TEMP TABLE units AS
 WITH every AS (
@@ -177,7 +170,7 @@ FROM every e JOIN gpus g ON g.gpu_uuid = e.owner_uuid JOIN nodes n ON n.node = g
 LEFT JOIN inventory_now i ON i.gpu_uuid = e.uuid
 LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid
 LEFT JOIN (SELECT sku, max(power_limit_watts) AS limit_watts FROM inventory_now GROUP BY sku) m ON m.sku = i.sku
-LEFT JOIN makes b ON b.gpu_uuid = e.uuid;
+LEFT JOIN boards b ON b.sku = i.sku AND b.limit_watts = usual_limit(i.sku, i.power_limit_watts);
 
 CREATE OR REPLACE TEMP TABLE node_gpus AS SELECT DISTINCT n.node, u.gid FROM units u JOIN nodes n USING (nid);
 

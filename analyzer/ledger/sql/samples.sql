@@ -49,8 +49,8 @@ CROSS JOIN LATERAL (
 ) t
 CROSS JOIN LATERAL (
     SELECT least(s.sm_clock_reference_hertz, u.boost_hertz) AS reference_hertz,
-        coalesce(u.power_limit_watts >= u.usual_limit_watts * 0.98
-            AND greatest(s.power_watts, s.power_watts_max) >= u.power_limit_watts * 0.9, false) AS draws_its_limit
+        coalesce(reaches_limit(u.power_limit_watts, u.usual_limit_watts)
+            AND draws_limit(greatest(s.power_watts, s.power_watts_max), u.power_limit_watts), false) AS draws_its_limit
 ) c
 WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 

@@ -380,7 +380,7 @@ def test_mixed_precision_saves_of_working_time_alone() -> None:
 
 
 def _limited(limit: float, usual: float, power: float = 480.0) -> dict[str, Limited]:
-    return {"n1-0": Limited("n1-0", "n1", limit, usual, power)}
+    return {"n1-0": Limited("n1-0", "n1", limit, usual, power, power < 0.9 * limit)}
 
 
 def test_a_limit_below_its_kind_s_is_raised() -> None:
