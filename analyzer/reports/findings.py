@@ -31,6 +31,7 @@ from analyzer.text.words import (
     money,
     nearest,
     nothing_avoidable,
+    owner_word,
     plain,
     plain_sentence,
     span_words,
@@ -306,8 +307,8 @@ class Explained:
     @property
     def actor(self) -> str:
         """The owner: of a run its team."""
-        team = {"run": self.finding.team or "job owner"}
-        return plain(team.get(self.finding.actor or "", self.finding.actor or "nobody"))
+        actor, team = self.finding.actor, self.finding.team
+        return plain(team if actor == "run" and team else owner_word(actor, "nobody"))
 
     @property
     def when(self) -> str:

@@ -3,7 +3,7 @@
 from agent.wire.units import SECOND_US
 from analyzer.recommendations.recommendation import Alternative, Latency, Move, Placement, Range, Recommendation
 from analyzer.recommendations.saving import over_words
-from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, plain, plain_sentence
+from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, owner_word, plain, plain_sentence
 
 _NOT_PREDICTED = "not predicted: try it and compare (gpuledger runs compare)"
 _NODES_SHOWN = 4
@@ -112,11 +112,6 @@ def cost_short(advice: Recommendation, currency: str) -> str:
     if advice.cost_to_move_micros is None:
         return f"moving costs {gpu_hours(advice.cost_to_move_milliseconds)} GPU-hours"
     return f"moving costs {money(advice.cost_to_move_micros, currency, 0)}"
-
-
-def owner_word(actor: str | None) -> str:
-    """Return who is to act: the job owner of a run, the platform team, or who plans capacity."""
-    return {"run": "job owner", None: "not known"}.get(actor, actor or "not known")
 
 
 def actor_words(advice: Recommendation) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.charts.scripts import policy, scripts
+from analyzer.text.words import owner_word
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -21,4 +22,5 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals |= {"policy": policy, "scripts": scripts}
+    made.filters["owner"] = owner_word
     return made

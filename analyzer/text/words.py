@@ -267,6 +267,11 @@ def plain_sentence(text: str) -> str:
     return " ".join(plain(word) for word in text.split())
 
 
+def owner_word(actor: str | None, unknown: str = "not known") -> str:
+    """Return who is to act: the job owner of a run, the platform team, or who plans capacity."""
+    return "job owner" if actor == "run" else actor or unknown
+
+
 def counted(number: int, noun: str) -> str:
     """Return "1 run" or "3 runs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -33,6 +33,7 @@ from analyzer.text.words import (
     moment_words,
     money,
     money_decimals,
+    owner_word,
     percent,
     plain,
     plain_sentence,
@@ -143,6 +144,7 @@ def _unit_price(line: UnitLine) -> str:
 
 # Amounts of money are in millionths, GPU time in milliseconds.
 FILTERS: dict[str, Callable[..., object]] = {
+    "owner": owner_word,
     "amount": _known(amount),
     "fitting": _known(lambda micros: amount(micros, money_decimals(micros))),  # as exact as its size asks for
     "money": money,  # with its currency

@@ -27,6 +27,7 @@ from analyzer.text.words import (
     money,
     money_decimals,
     nearest,
+    owner_word,
     plain,
     plain_sentence,
     symbol,
@@ -79,9 +80,7 @@ def _question(one: Recommendation) -> str:
 
 
 def _owner(one: Recommendation) -> str:
-    if one.actor == "run":
-        return plain(one.team) if one.team else "job owner"
-    return one.actor or "unknown"
+    return plain(one.team) if one.actor == "run" and one.team else owner_word(one.actor, "unknown")
 
 
 def _how(one: Recommendation) -> tuple[str, ...]:

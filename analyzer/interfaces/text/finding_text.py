@@ -11,7 +11,6 @@ from analyzer.findings.words import rule_words
 from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period, local
 from analyzer.reports.findings import FindingsReport, at_stake_column
-from analyzer.reports.recommendation_words import owner_word
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
@@ -23,6 +22,7 @@ from analyzer.text.words import (
     gpu_hours,
     moment_words,
     money,
+    owner_word,
     plain,
     plain_sentence,
     symbol,

@@ -19,7 +19,6 @@ from analyzer.reports.recommendation_words import (
     latency_words,
     money_places,
     move_words,
-    owner_word,
     place_words,
     saves_words,
     split_words,
@@ -31,7 +30,7 @@ from analyzer.reports.recommendation_words import (
 from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
-from analyzer.text.words import counted, gpu_hours, money, plain, plain_sentence
+from analyzer.text.words import counted, gpu_hours, money, owner_word, plain, plain_sentence
 
 _LEAST_MICROS = MICROS  # the list leaves out what likely saves less
 _HANG = 10

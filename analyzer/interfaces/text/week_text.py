@@ -23,7 +23,6 @@ from analyzer.prices.price_book import repriced_words
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
-from analyzer.reports.recommendation_words import owner_word
 from analyzer.reports.week import ChargeLine, GroupLine, WeekReport, charge_lines, group_lines
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, name_column, paper_lines
@@ -39,6 +38,7 @@ from analyzer.text.words import (
     hours_decimals,
     kind_of,
     money,
+    owner_word,
     percent,
     plain,
     short_moment,
