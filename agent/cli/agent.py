@@ -166,7 +166,8 @@ def _run_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--steps-from",
         metavar="RE",
-        help="count steps in its output; group 1 of the regular expression is the step number",
+        help="count steps in its output; group 1 of the regular expression is the step number, "
+        "a group named wait the seconds that a step waited for data",
     )
     parser.add_argument("--every", metavar="TIME", help="time between readings; default 0.1s with a GPU, else 1s")
     parser.add_argument("--report", metavar="FILE", help="also write the report to this file: .html, .json or text")

@@ -17,6 +17,7 @@ from typing import Literal
 
 from agent.errors import AgentError, ConfigError
 from agent.source import Reading
+from agent.sources.mailbox import MEASURED_MAX
 from agent.wire.units import KIB
 
 _FORWARDED = frozenset({
@@ -146,10 +147,13 @@ def _reap(pid: int) -> Ended | Literal["stopped"] | None:
 _CHUNK_BYTES = 65536
 _MAX_LINE_BYTES = 65536  # a longer line is searched in parts
 _STREAMS = (1, 2)  # stdout and stderr: progress bars use either
+WAIT = "wait"  # the group of the pattern that says how many seconds each of a line's steps waited for data
 
 
 def step_pattern(given: str) -> re.Pattern[bytes]:
     """Return the pattern that marks a step: each match is one, or says its number in the first group.
+
+    A group named `wait` says how many seconds a step waited for data; it is not the first for that.
 
     Raises:
         ConfigError: it is no regular expression, or an empty one.
@@ -165,6 +169,13 @@ def step_pattern(given: str) -> re.Pattern[bytes]:
     return pattern
 
 
+def counted_columns(pattern: re.Pattern[bytes] | None) -> frozenset[str]:
+    """Return the columns of `progress` that are read from what the command prints; none without a pattern."""
+    if pattern is None:
+        return frozenset()
+    return frozenset({"steps", "data_wait_seconds"} if WAIT in pattern.groupindex else {"steps"})
+
+
 class StepCounter:
     """Copies two streams and counts steps in them; a source of `progress` for the run."""
 
@@ -177,6 +188,7 @@ class StepCounter:
         self._lock = threading.Lock()
         self._steps = 0
         self._highest: int | None = None
+        self._waited_seconds: float | None = None  # since the last reading, where a line said it
         self._told: int | None = None
         self._ends: dict[int, int] = {}
         self._threads: list[threading.Thread] = []
@@ -202,10 +214,12 @@ class StepCounter:
             copier.join(timeout_seconds)
 
     def read(self) -> Reading:
-        """Return the steps since the last reading."""
+        """Return the steps since the last reading, and how long they waited for data where the lines say it."""
         with self._lock:
             steps, told, self._told = self._steps, self._told, self._steps
-        return {"progress": [{"run_id": self._run_id, "steps": None if told is None else steps - told}]}
+            waited, self._waited_seconds = self._waited_seconds, None
+        row = {} if told is None else {"steps": steps - told, "data_wait_seconds": waited}
+        return {"progress": [{"run_id": self._run_id, **row}]}
 
     def _copy(self, reading: int, stream: int) -> None:
         line = b""
@@ -221,7 +235,10 @@ class StepCounter:
     def _count(self, lines: list[bytes]) -> None:
         with self._lock:
             for match in filter(None, map(self._pattern.search, lines)):
-                self._steps += self._advance(match)
+                steps = self._advance(match)
+                self._steps += steps
+                if steps and (waited := _wait_seconds(match)) is not None:
+                    self._waited_seconds = (self._waited_seconds or 0.0) + steps * waited
 
     def _advance(self, match: re.Match[bytes]) -> int:
         """Return how far a line takes the run: one step, or up to the number that it names.
@@ -229,11 +246,24 @@ class StepCounter:
         Counting begins with the first number, since a run may go on from a checkpoint. A smaller one takes nothing
         back.
         """
-        if not match.re.groups or not (match[1] or b"").isdigit():
+        wait = match.re.groupindex.get(WAIT)
+        said = next((group for place, group in enumerate(match.groups(), 1) if place != wait), None) or b""
+        if not said.isdigit():
             return 1
-        number = int(match[1][:18])
+        number = int(said[:18])
         before, self._highest = self._highest, number
         return 0 if before is None else max(0, number - before)
+
+
+def _wait_seconds(match: re.Match[bytes]) -> float | None:
+    """Return how long a step of this line waited for data, where the line says it."""
+    if WAIT not in match.re.groupindex:
+        return None
+    try:
+        seconds = float(match[WAIT] or b"")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= MEASURED_MAX else None
 
 
 def _write(stream: int, chunk: bytes) -> bool:

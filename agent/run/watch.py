@@ -12,7 +12,7 @@ import shlex
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,7 +27,7 @@ from agent.errors import AgentError, SourceError
 from agent.procfs import cpu_seconds, rss_bytes
 from agent.quantity import counted
 from agent.run import command
-from agent.run.command import Ended, StepCounter
+from agent.run.command import Ended, StepCounter, counted_columns
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources, open_host_sources
@@ -344,7 +344,7 @@ def watch(
     counter = StepCounter(run_id, steps) if steps is not None else None
     pids: list[int] = []
     # Signals are held before any thread begins, so that none of them takes one.
-    with command.signals_held(), closing(_said(run_id, config, environment, counted=counter is not None)) as said:
+    with command.signals_held(), closing(_said(run_id, config, environment, counted_columns(steps))) as said:
         host_sources = open_host_sources(
             replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id
         )
@@ -373,12 +373,12 @@ def watch(
             host_sources.close()
 
 
-def _said(run_id: str, config: AgentConfig, environment: Mapping[str, str], *, counted: bool) -> OwnProgress:
-    """Return the socket on which the command can tell how far it is; not its steps, where they are counted already.
+def _said(run_id: str, config: AgentConfig, environment: Mapping[str, str], counted: Collection[str]) -> OwnProgress:
+    """Return the socket on which the command can tell how far it is; not what is counted in its output already.
 
     An agent on this host, if there is one, hears of it too.
     """
-    columns = [column for column in NUMBERS.values() if column != "steps" or not counted]
+    columns = [column for column in NUMBERS.values() if column not in counted]
     outer = environment.get(PROGRESS) or config.progress
     return OwnProgress(run_id, config.proc, columns, Path(outer) if outer else None)
 

@@ -13,27 +13,30 @@ from typing import Any, NoReturn
 from agent.errors import SourceError
 from agent.wire.bounded import json_said
 
-# One message of a run: `{"step": 120, "tokens": 1048576, "samples": 512, "requests": 3, "checkpoint": "ckpt-1200"}`.
+# One message of a run: `{"step": 120, "tokens": 1048576, "data_wait_seconds": 3.25, "checkpoint": "ckpt-1200"}`.
 #
 # Every number is a total, of the run since any moment it likes: what counts is by how much it grows. A message that is
 # lost then costs nothing, and a run that goes on from a checkpoint says so by where it begins.
 MESSAGE_BYTES_MAX = 4096
 NAME_CHARACTERS_MAX = 128  # of a checkpoint
 TOTAL_MAX = 2**53  # beyond it a number of JSON is not whole any more
+MEASURED_MAX = 1e9  # seconds; what grew by more is refused where it arrives
 
 NUMBERS = {
     "step": "steps",
     "samples": "samples",
     "tokens": "tokens",
     "requests": "requests",
+    "data_wait_seconds": "data_wait_seconds",
 }  # of a message: the column
+_MEASURED = frozenset({"data_wait_seconds"})  # all others are counted, and whole
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What a run said at one moment: totals by column, and the checkpoint that is complete now."""
 
-    totals: Mapping[str, int]
+    totals: Mapping[str, int | float]
     checkpoint: str | None
 
 
@@ -53,7 +56,10 @@ def parse(line: bytes) -> Message | None:
 
 
 def _message(said: Mapping[str, Any]) -> Message | None:
-    totals = {column: _total(said[key]) for key, column in NUMBERS.items() if said.get(key) is not None}
+    given_totals = {column: said[key] for key, column in NUMBERS.items() if said.get(key) is not None}
+    totals = {
+        column: _measured(total) if column in _MEASURED else _total(total) for column, total in given_totals.items()
+    }
     given = said.get("checkpoint")
     checkpoint = None if given is None else _name(given)
     return Message(totals, checkpoint) if totals or checkpoint else None
@@ -66,6 +72,13 @@ def _total(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= TOTAL_MAX:
         raise ValueError("not a total")
     return value
+
+
+def _measured(value: object) -> float:
+    """Return a total of something that is measured, in its unit."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MEASURED_MAX:
+        raise ValueError("not a total")
+    return float(value)
 
 
 def _name(value: object) -> str:

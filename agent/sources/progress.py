@@ -1,4 +1,4 @@
-"""What runs say themselves: steps, samples, tokens, requests, checkpoints; GPULEDGER_PROGRESS names the socket."""
+"""What runs say themselves: steps, tokens, waits for data, checkpoints, …; GPULEDGER_PROGRESS names the socket."""
 
 import contextlib
 import logging
@@ -161,8 +161,8 @@ class RunTotals:
 
     heard_at: float
     _voices: dict[str, Identity] = field(default_factory=dict)
-    _last: dict[str, int] = field(default_factory=dict)
-    _grown: dict[str, int] = field(default_factory=dict)
+    _last: dict[str, int | float] = field(default_factory=dict)
+    _grown: dict[str, int | float] = field(default_factory=dict)
     _checkpoint: str | None = None
 
     def hear(self, speaker: Identity, message: Message, lives: Callable[[Identity], bool]) -> bool:

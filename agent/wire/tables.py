@@ -572,6 +572,7 @@ _PROGRESS = Table(
         _amount("requests", "count", "Requests served.", "the run"),
         _fact("checkpoint", "Name of the checkpoint that was complete at the end of the interval."),
         _TOLD_BY,
+        _amount("data_wait_seconds", "seconds", "Time that its steps waited for data.", "the run", since=5),
     ),
     family="progress",
     labels=("run_id",),

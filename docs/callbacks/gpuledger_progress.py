@@ -8,8 +8,8 @@ _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 _socket.setblocking(False)
 
 
-def tell(**totals: int | str) -> None:
-    """Tell the totals of the whole run so far: step, tokens, samples, requests; and the checkpoint that is complete."""
+def tell(**totals: float | str) -> None:
+    """Tell totals of the whole run: step, tokens, samples, requests, data_wait_seconds; and a complete checkpoint."""
     if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
         try:
             path = os.environ.get("GPULEDGER_PROGRESS", "/run/gpuledger/progress.sock")

@@ -9,6 +9,7 @@ import pytest
 from agent.errors import ConfigError, EnvelopeError
 from agent.run.command import StepCounter, step_pattern
 from agent.run.watch import ChosenGpus, Gpu, Subject, reports_here, spoken, visible, visible_gpus
+from agent.source import Row
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 
 GPUS = [Gpu(f"GPU-{index:04x}-aa", index, "H100-80GB") for index in range(4)]
@@ -91,6 +92,11 @@ def test_a_command_is_told_in_one_line() -> None:
 
 def counted(pattern: str, *chunks: bytes) -> int:
     """Return the steps found in what a command printed, chunk by chunk."""
+    return int(str(told(pattern, *chunks)["steps"]))
+
+
+def told(pattern: str, *chunks: bytes) -> Row:
+    """Return what is told of what a command printed, chunk by chunk."""
     counter = StepCounter("r", step_pattern(pattern))
     reading, writing = os.pipe()
     sink = os.open(os.devnull, os.O_WRONLY)
@@ -100,7 +106,7 @@ def counted(pattern: str, *chunks: bytes) -> int:
     counter._copy(reading, sink)
     os.close(sink)
     counter._told = 0
-    return int(str(counter.read()["progress"][0]["steps"]))
+    return counter.read()["progress"][0]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,23 @@ def counted(pattern: str, *chunks: bytes) -> int:
 def test_steps_in_lines(pattern: str, chunks: list[bytes], steps: int) -> None:
     """Lines may come in pieces, progress bars return without a new line, and a run may begin again lower."""
     assert counted(pattern, *chunks) == steps
+
+
+@pytest.mark.parametrize(
+    ("pattern", "printed", "steps", "waited"),
+    [
+        (r"it (\d+) data (?P<wait>[\d.]+)", b"it 10 data 0.5\nit 30 data 0.25\nit 31 data 1\n", 21, 6.0),
+        (r"data (?P<wait>[\d.]+) it (\d+)", b"data 9 it 10\ndata 2 it 12\n", 2, 4.0),
+        (r"data (?P<wait>[\d.]+)", b"data 0.25\ndata 3\n", 2, 3.25),
+        (r"it (\d+)(?: data (?P<wait>\S+))?", b"it 1\nit 2\nit 3 data soon\nit 4 data nan\n", 3, None),
+        (r"it (\d+)(?: data (?P<wait>\S+))?", b"it 1\nit 2\nit 3 data 0\n", 2, 0.0),
+        ("step", b"step\n", 1, None),
+    ],
+)
+def test_waits_in_lines(pattern: str, printed: bytes, steps: int, waited: float | None) -> None:
+    """A line of many steps prints what each of them waited; who prints nothing of it has not said 0."""
+    row = told(pattern, printed)
+    assert (row["steps"], row["data_wait_seconds"]) == (steps, waited)
 
 
 @pytest.mark.parametrize("given", ["(", "", "a*", "^"])

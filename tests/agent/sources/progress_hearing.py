@@ -39,14 +39,14 @@ def say(path: Path, *messages: Mapping[str, object] | bytes) -> None:
             ours.sendto(message if isinstance(message, bytes) else json.dumps(message).encode(), str(path))
 
 
-def summed(source: ProgressSource, done: Callable[[Mapping[str, int]], bool]) -> dict[str, int]:
+def summed(source: ProgressSource, done: Callable[[Mapping[str, float]], bool]) -> dict[str, float]:
     """Read until the sums of all rows say that it is done; return them, and the number of checkpoints."""
-    totals: dict[str, int] = {}
+    totals: dict[str, float] = {}
 
     def more() -> bool:
         for row in rows(source):
             for name, value in row.items():
-                if isinstance(value, int):
+                if isinstance(value, int | float):
                     totals[name] = totals.get(name, 0) + value
             totals["checkpoints"] = totals.get("checkpoints", 0) + ("checkpoint" in row)
         return done(totals)

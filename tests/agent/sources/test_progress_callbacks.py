@@ -27,6 +27,32 @@ from transformers import Trainer
 from hugging_face import GpuledgerCallback
 Trainer([GpuledgerCallback()], max_steps=110, save_steps=5, resumed_at=100).train()
 """
+WAITS = """
+import time
+from gpuledger_progress import tell
+batches, waited = iter(range(3)), 0.0
+tell(data_wait_seconds=waited)
+for step in range(3):
+    asked = time.monotonic()
+    time.sleep(0.02)
+    batch = next(batches)
+    waited += time.monotonic() - asked
+    tell(step=step, data_wait_seconds=waited)
+"""
+LOADER = """
+import time
+from timed_loader import TimedLoader
+class Slow:
+    def __iter__(self):
+        for batch in range(3):
+            time.sleep(0.02)
+            yield batch
+    def __len__(self):
+        return 3
+loader = TimedLoader(Slow())
+assert len(loader) == 3
+assert [list(loader) for _ in range(2)] == [[0, 1, 2]] * 2
+"""
 LIGHTNING = """
 from lightning.pytorch.callbacks import Trainer
 from lightning_progress import GpuledgerCallback
@@ -88,7 +114,23 @@ def test_lightning(source: ProgressSource, tmp_path: Path) -> None:
     assert (sums["samples"], sums["tokens"], sums["checkpoints"] > 0) == (2560, 40960, True)
 
 
+def test_waits_for_data(source: ProgressSource, tmp_path: Path) -> None:
+    """Three lines about a run's own `next`, and none but the run's clock: it slept for three times 0.02 s."""
+    run(WAITS, tmp_path / "progress.sock")
+    assert summed(source, lambda sums: sums.get("steps") == 2)["data_wait_seconds"] >= 0.06
+
+
+def test_waits_of_a_loop(source: ProgressSource, tmp_path: Path) -> None:
+    """The waits of both epochs, of batches and of the end of each, in one total that never falls."""
+    run(LOADER, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: sums.get("data_wait_seconds", 0) >= 0.12)
+    assert sums["data_wait_seconds"] >= 0.12
+
+
 def test_the_page_shows_the_snippet_as_it_is() -> None:
     """What is copied from the page is what was tested."""
     snippet = (DOCS / "callbacks" / "gpuledger_progress.py").read_text("utf-8")
-    assert snippet in (DOCS / "progress.md").read_text("utf-8")
+    page = (DOCS / "progress.md").read_text("utf-8")
+    assert snippet in page
+    lines = ("asked = time.monotonic()", "batch = next(batches)", "waited += time.monotonic() - asked")
+    assert all(line in page and line in WAITS for line in lines)

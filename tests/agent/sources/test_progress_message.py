@@ -16,6 +16,8 @@ from agent.sources.mailbox import MESSAGE_BYTES_MAX, NAME_CHARACTERS_MAX, TOTAL_
         (b'{"step": 1, "tokens": 4096, "samples": 8}\n', Message({"steps": 1, "tokens": 4096, "samples": 8}, None)),
         (b'{"requests": 3, "checkpoint": "ckpt-1200"}', Message({"requests": 3}, "ckpt-1200")),
         (b'{"tokens": 1e6}', Message({"tokens": 1_000_000}, None)),
+        (b'{"data_wait_seconds": 12.75}', Message({"data_wait_seconds": 12.75}, None)),
+        (b'{"step": 7, "data_wait_seconds": 3}', Message({"steps": 7, "data_wait_seconds": 3.0}, None)),
         (b'{"step": 0}', Message({"steps": 0}, None)),
         (b'{"step": 5, "loss": 0.31, "run_id": "slurm/alpha/81234"}', Message({"steps": 5}, None)),
         (b'{"step": 5, "tokens": null}', Message({"steps": 5}, None)),
@@ -45,6 +47,11 @@ def test_what_a_message_says(line: bytes, message: Message) -> None:
         b'{"step": 1e999}',
         b'{"step": 9007199254740993}',
         b'{"step": 1, "tokens": -5}',
+        b'{"data_wait_seconds": -0.1}',
+        b'{"data_wait_seconds": true}',
+        b'{"data_wait_seconds": "3"}',
+        b'{"data_wait_seconds": 1e999}',
+        b'{"data_wait_seconds": 1000000001}',
         b'{"checkpoint": ""}',
         b'{"checkpoint": 7}',
         b'{"checkpoint": "a\\u0000b"}',
@@ -70,7 +77,7 @@ def test_any_bytes_are_a_message_or_none(line: bytes) -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["step", "tokens", "samples", "requests", "checkpoint", "other"]),
+        st.sampled_from(["step", "tokens", "samples", "requests", "data_wait_seconds", "checkpoint", "other"]),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
             lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),

@@ -24,8 +24,8 @@ import os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 from gpuledger_progress import tell
 for step in range(8):
-    tell(step=step, tokens=step * 1000)
-    print("step", flush=True)
+    tell(step=step, tokens=step * 1000, data_wait_seconds=step * 0.5)
+    print("step data 0.25", flush=True)
 tell(step=7, checkpoint="ckpt-7")
 pathlib.Path("where").write_text(os.environ["GPULEDGER_PROGRESS"])
 """
@@ -42,20 +42,27 @@ def watched(here: Path, *flags: str, **variables: str) -> Mapping[str, object]:
     return {
         "steps": sum(row["steps"] or 0 for row in rows),
         "tokens": sum(row["tokens"] or 0 for row in rows),
+        "data_wait_seconds": sum(row["data_wait_seconds"] or 0 for row in rows),
         "checkpoints": [row["checkpoint"] for row in rows if row["checkpoint"]],
     }
 
 
 def test_a_run_tells_its_steps_by_itself(tmp_path: Path) -> None:
     """No pattern has to be found in its output, and its last word, said just before it ended, counts."""
-    assert watched(tmp_path) == {"steps": 7, "tokens": 7000, "checkpoints": ["ckpt-7"]}
+    assert watched(tmp_path) == {"steps": 7, "tokens": 7000, "data_wait_seconds": 3.5, "checkpoints": ["ckpt-7"]}
     assert not Path((tmp_path / "where").read_text()).parent.exists(), "the socket is gone with its directory"
 
 
 def test_steps_are_not_counted_twice(tmp_path: Path) -> None:
     """Who says where steps are to be found has said so; the rest comes from the run."""
-    said = watched(tmp_path, "--steps-from", "^step$")
-    assert said == {"steps": 8, "tokens": 7000, "checkpoints": ["ckpt-7"]}
+    said = watched(tmp_path, "--steps-from", "^step")
+    assert said == {"steps": 8, "tokens": 7000, "data_wait_seconds": 3.5, "checkpoints": ["ckpt-7"]}
+
+
+def test_waits_that_are_printed_are_not_counted_twice(tmp_path: Path) -> None:
+    """A pattern that says where they are to be found has said so as well."""
+    said = watched(tmp_path, "--steps-from", r"^step data (?P<wait>[\d.]+)$")
+    assert said == {"steps": 8, "tokens": 7000, "data_wait_seconds": 2.0, "checkpoints": ["ckpt-7"]}
 
 
 def test_an_agent_on_the_host_hears_it_too(tmp_path: Path) -> None:
@@ -65,6 +72,7 @@ def test_an_agent_on_the_host_hears_it_too(tmp_path: Path) -> None:
         assert summed(agent, lambda sums: bool(sums.get("checkpoints"))) == {
             "steps": 7,
             "tokens": 7000,
+            "data_wait_seconds": 3.5,
             "checkpoints": 1,
         }
 

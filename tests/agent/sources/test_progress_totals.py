@@ -11,7 +11,7 @@ from agent.sources.progress import RunTotals
 FIRST, SECOND = (100, 1), (200, 2)
 
 
-def said(**totals: int) -> Message:
+def said(**totals: float) -> Message:
     """Return a message of totals."""
     return Message(totals, None)
 
@@ -83,6 +83,18 @@ def test_whenever_it_is_read_the_growth_is_told_once(totals: Sequence[int], read
             told += int(run.taken().get("tokens") or 0)
     told += int(run.taken().get("tokens") or 0)
     assert told == ordered[-1] - ordered[0]
+
+
+def test_how_long_it_waited_for_data_is_told_as_what_it_grew_by() -> None:
+    """Seconds have decimals; the first word is a beginning here as well, and who says 0 more has not waited."""
+    run = RunTotals(0.0)
+    for total in (12.5, 13.0, 13.25):
+        run.hear(FIRST, said(data_wait_seconds=total), everyone_lives)
+    assert run.taken() == {"data_wait_seconds": 0.75}
+    run.hear(FIRST, said(data_wait_seconds=13.25), everyone_lives)
+    assert run.taken() == {"data_wait_seconds": 0.0}
+    run.hear(FIRST, said(steps=1), everyone_lives)
+    assert run.taken() == {}, "who says nothing of it has not said that it did not wait"
 
 
 @given(st.lists(st.integers(0, 100), min_size=2), st.sets(st.integers(0, 99)))

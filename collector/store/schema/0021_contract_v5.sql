@@ -1,0 +1,1 @@
+ALTER TABLE progress ADD COLUMN data_wait_seconds DOUBLE;
