@@ -229,6 +229,24 @@ def held_span(session: Session, run_ids: Sequence[str]) -> tuple[int, int] | Non
     return None if first is None else (first, last + HOUR_US)
 
 
+def no_hours(session: Session, run_id: str) -> LedgerError:
+    """Return why the ledger has no hour of a known run: what it used was another's by a better word, or it waited."""
+    (is_anothers,) = session.row(
+        """
+        SELECT EXISTS (
+            SELECT 1 FROM allocations a JOIN ledger l ON l.gpu_uuid = a.gpu_uuid AND l.run_id <> a.run_id
+                AND l.hour < coalesce(a.ended_at, a.started_at + 1) AND l.hour + 3600000000 > a.started_at
+            WHERE a.run_id = ?
+                AND coalesce(a.ended_at, a.started_at) < (SELECT max(hour) + 3600000000 FROM ledger_hours))
+        """,
+        [run_id],
+    )
+    why = "it waited, or its hours are not analyzed yet"
+    if is_anothers:
+        why = "the GPUs that it used were allocated to another run, to which their time is booked"
+    return LedgerError(f"the ledger has no GPU time of {run_id}: {why}")
+
+
 def measured(session: Session, period: Period) -> Measured:
     """Return how much of the held time was measured, and the nodes that were silent longest."""
     where, values = within(period)

@@ -9,14 +9,13 @@ from urllib.parse import quote
 from pydantic import Field, computed_field
 
 from agent.wire.units import MICROS
-from analyzer.errors import LedgerError
 from analyzer.findings.argue import RuledOut
 from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.ledger.causes.stages import header
-from analyzer.ledger.coverage import Hours, NotJudged, TimelinePoint, held_span, known_hours, not_judged
+from analyzer.ledger.coverage import Hours, NotJudged, TimelinePoint, held_span, known_hours, no_hours, not_judged
 from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
@@ -255,7 +254,7 @@ def run_span(session: Session, run_id: str, timezone: str) -> Period:
         LedgerError: the ledger has no hour of it.
     """
     if (span := known_span(session, run_id, timezone)) is None:
-        raise LedgerError(f"the ledger has no GPU time of {run_id}: it waited, or its hours are not analysed yet")
+        raise no_hours(session, run_id)
     return span
 
 

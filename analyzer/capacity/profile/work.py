@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.ledger.coverage import held_span, ledger_end
+from analyzer.ledger.coverage import held_span, ledger_end, no_hours
 from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
@@ -145,5 +145,5 @@ def _period(session: Session, calendar: Calendar, asked: ProfileRequest, named: 
     if not named:
         return calendar.last_complete_week(now)
     if (held := held_span(session, named)) is None:
-        raise LedgerError(f"the ledger has no GPU time of {named[0]}: it waited, or its hours are not analyzed yet")
+        raise no_hours(session, named[0])
     return Period(*held, "the runs' own hours", calendar.timezone)

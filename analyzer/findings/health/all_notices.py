@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     hosts.find_links,
     gpus.find_slow_gpus,
     gpus.UNHELD_MEMORY,
+    gpus.find_foreign_processes,
     hosts.find_silent_agents,
     hosts.find_drivers,
     queues.find_fragmentation,

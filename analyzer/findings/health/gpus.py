@@ -1,4 +1,5 @@
-"""GPUs to look at: narrow links, worn memory, Xids, memory in use without a run, and boards that keep runs waiting.
+"""GPUs to look at: narrow links, worn memory, Xids, memory in use without a run, boards that keep runs waiting, and
+others' processes on what a run holds.
 
 Sources: NVIDIA, Xid Errors (catalog, resolution buckets), https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html;
 Health Validation, Xid checks, https://docs.nvidia.com/health-validation/reference/checks/xid.md; Memory Error
@@ -7,7 +8,7 @@ Management, RMA policy, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/r
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS, WEEK_US
@@ -19,7 +20,7 @@ from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
 from analyzer.queries.statements import statements
-from analyzer.text.words import brief_percent, counted
+from analyzer.text.words import brief_percent, counted, some
 from collector.lake.tiers import kept_from
 
 if TYPE_CHECKING:
@@ -256,3 +257,76 @@ def slow_gpu_notices(found: Iterable[Straggler]) -> Iterator[Notice]:
         if gpu.gpu_uuid is None or len(gpu.run_ids) < _SLOWED_RUNS_LEAST or gpu.milliseconds < HOUR_MS:
             continue
         yield _of_gpu("slow_gpu", gpu, values_of(gpu, runs=len(gpu.run_ids)), run_ids=gpu.run_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignProcess:
+    """What one other run, mostly a process that no scheduler knows, did on a GPU while `run_id` held and used it."""
+
+    run_id: str
+    name: str | None
+    team: str | None
+    foreign_run: str
+    node: str
+    gpu_uuid: str
+    is_own: bool  # of the same user
+    beside_ms: int
+    ms: int  # that it was seen there in these hours
+    told_ms: int | None  # of `beside_ms`, where the driver told shares of SM time
+    taken_ms: int | None  # SM time, of `told_ms`
+    cpu_ms: int | None
+    memory: int | None
+    utilization: int | None  # of the GPU in its busiest hour, whoever worked, permille
+
+    def computes(self, limits: NoticeLimits) -> bool | None:
+        """Return whether it computes on the GPU: by its shares, else by what it keeps and drives. None: not known."""
+        if self.told_ms:
+            return (self.taken_ms or 0) * 1000 >= limits.foreign_sm_permille * self.told_ms
+        if (self.memory is not None and self.memory < limits.zombie_bytes) or self.utilization == 0:
+            return False
+        return None if self.cpu_ms is None else self.cpu_ms * 1000 >= limits.foreign_cpu_millicores * self.ms
+
+
+def find_foreign_processes(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+    """Yield a notice for each run beside whose processes those of others computed, by name."""
+    (select,) = statements("findings/health/foreign_processes.sql")
+    found = [ForeignProcess(*row) for row in rows_of(session, span, select)]
+    if any(process.computes(LIMITS) is None for process in found):
+        missing = "neither SM shares nor CPU time of processes beside runs were reported"
+        yield span.unjudged("fleet/foreign_processes", missing)
+    for _, of_run in groupby(found, lambda process: (process.run_id, process.is_own)):
+        yield from foreign_process_notices(list(of_run))
+
+
+def foreign_process_notices(beside: Sequence[ForeignProcess], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield a notice where others computed long enough on what one run holds; `beside` are one user's, or others'."""
+    found = [process for process in beside if process.computes(limits)]
+    ms = sum(process.beside_ms for process in found)
+    if ms < limits.foreign_ms:
+        return
+    first, names = found[0], sorted({process.foreign_run for process in found})
+    told_ms, taken_ms = (sum(getattr(process, amount) or 0 for process in found) for amount in ("told_ms", "taken_ms"))
+    taken = f"took {taken_ms / HOUR_MS:,.1f} GPU-hours of its SM time"
+    if told_ms < ms:
+        taken = f"{taken} and more" if told_ms else "took a part: the driver does not report how much"
+    values: dict[str, object] = {
+        "others": len(names),
+        "names": some(names, 2),
+        "gpus": len({process.gpu_uuid for process in found}),
+        "nodes": some(sorted({process.node for process in found})),
+        "ms": ms,
+        "taken": taken,
+        "seen": f"{taken_ms / HOUR_MS:,.1f} GPU-hours" if told_ms else "not told",
+    }
+    rule = "fleet/foreign_processes/own" if first.is_own else "fleet/foreign_processes"
+    yield noticed(
+        rule,
+        WORDS[rule],
+        first.name or first.run_id,
+        values,
+        key=(rule, first.run_id),
+        confidence="high" if told_ms == ms else "medium",
+        node=first.node if len({process.node for process in found}) == 1 else None,
+        run_ids=(first.run_id, *names),
+        team=first.team,
+    )

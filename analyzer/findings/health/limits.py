@@ -72,6 +72,11 @@ class NoticeLimits:
     zombie_utilization_permille: int = 500  # ours: of a whole hour; what computes has somebody, however little it keeps
     zombie_ms: int = 1_800_000  # ours: as long as the ledger waits to call a GPU abandoned
 
+    # Processes of others on a GPU that a run holds.
+    foreign_ms: int = 600_000  # ours: GPU time; less is somebody's look at a GPU
+    foreign_sm_permille: int = 50  # ours: a desktop and what reads the driver stay below it
+    foreign_cpu_millicores: int = 500  # ours: who drives a GPU launches and polls; a notebook that waits does neither
+
     # Tensor cores unused. DCGM's guidance: SM activity under 50% is likely ineffective use by itself.
     precision_sm_permille: int = 500
     precision_tensor_permille: int = 20

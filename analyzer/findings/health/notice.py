@@ -1,7 +1,8 @@
 """What a notice is (something to look at that claims no GPU-second), how one is made, and what rules read.
 
 Hours come from the tier of hours as far as that reaches, and from samples where nobody has rolled up yet. They lie in
-temporary tables of the session that asks (notice_gpu_hours, notice_run_hours, notice_port_hours, notice_holds).
+temporary tables of the session that asks (notice_gpu_hours, notice_run_hours, notice_port_hours, notice_process_hours,
+notice_holds).
 """
 
 import string
@@ -173,7 +174,7 @@ def rows_of(session: "Session", span: Span, statement: str, **values: object) ->
     return session.rows(statement, {name: known[name] if name in known else getattr(LIMITS, name) for name in names})
 
 
-_HOURS = {"gpu": "gpu_samples", "run": "run_samples", "port": "network_samples"}
+_HOURS = {"gpu": "gpu_samples", "run": "run_samples", "port": "network_samples", "process": "process_samples"}
 
 
 def gather(session: "Session", span: Span) -> None:

@@ -71,6 +71,26 @@ WORDS: Mapping[str, NoticeWords] = {
         ),
         "a run that the scheduler did not report holds it, or a daemon keeps a context on purpose",
     ),
+    "fleet/foreign_processes": NoticeWords(
+        "{others:count other run} ({names}) computed for {ms:decimal_hours} GPU-hours on {gpus:count GPU} that it held "
+        "({nodes}), and {taken}: find whose they are and how they came past the scheduler, and confine every job to "
+        "its own GPUs (Slurm: ConstrainDevices)",
+        (
+            ("processes of others", "{others:,} on {gpus:count GPU}", "{ms:decimal_hours} GPU-hours beside its own"),
+            ("SM time they took", "{seen}"),
+        ),
+        "they are part of the run, started past its scheduler",
+    ),
+    "fleet/foreign_processes/own": NoticeWords(
+        "{others:count other run} of its own user ({names}) computed for {ms:decimal_hours} GPU-hours on "
+        "{gpus:count GPU} that it held ({nodes}), and {taken}: end what was left behind, or run it in a job of its own",
+        (
+            ("processes of the same user", "{others:,} on {gpus:count GPU}", "{ms:decimal_hours} GPU-hours"),
+            ("SM time they took", "{seen}"),
+        ),
+        "they are part of the run, started past its scheduler",
+        actor="run",
+    ),
     "fleet/silent_agents/never_seen": NoticeWords(
         "is owned and has never reported: {gpus:count GPU} paid for and not measured; install its agent, or end its "
         "row in the fleet file",

@@ -96,6 +96,15 @@ def test_a_context_that_computes_is_somebodys() -> None:
     assert (notice.gpu_uuid, notice.actor, notice.confidence) == ("n4-a", "platform", "medium")
 
 
+def test_the_work_of_an_hour_is_the_runs_that_held_the_gpu_in_it() -> None:
+    """Ten free minutes before a run and twenty after it, with a driver's own memory in use: nobody computed there."""
+    fleet = hosts({"n4-a": {"memory_used_bytes": 430_000_000}})
+    for gpu in (gpu for node in NODES for gpu in gpus(node)):
+        end = UNTIL - 40 * MINUTE if gpu == "n4-a" else UNTIL
+        fleet.hold("slurm/alpha/1", gpu.split("-")[0], [gpu], MONDAY, end)
+    assert noticed(fleet, "fleet/zombie_memory") == []
+
+
 def test_memory_that_nobody_tells_is_not_judged() -> None:
     """None is not an empty GPU."""
     fleet = hosts({gpu: {"memory_used_bytes": None} for node in NODES for gpu in gpus(node)})

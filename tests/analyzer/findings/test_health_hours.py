@@ -34,6 +34,9 @@ def fleet_of(seed: int) -> Fleet:
             cpu = {"cpu_seconds": dice.randrange(10**7) / 10**6}
             fleet.add("run_samples", [{**beat, "run_id": "slurm/a/1", "memory_used_bytes": dice.randrange(GIB), **cpu}])
             fleet.add("process_samples", [{**beat, "run_id": "slurm/a/2", "pid": 7, **cpu}])
+            share = {"gpu_uuid": "G0", "sm_utilization_ratio": dice.randrange(1001) / 1000}
+            held = {"memory_used_bytes": dice.randrange(80 * GIB)}
+            fleet.add("process_samples", [{**beat, "run_id": "slurm/a/1", "pid": 8, **cpu, **share, **held}])
             fleet.add(
                 "network_samples", [{**beat, "device": "ib0", "link_kind": "infiniband", "errors": dice.randrange(3)}]
             )
@@ -41,11 +44,12 @@ def fleet_of(seed: int) -> Fleet:
 
 
 def counted(fleet: Fleet) -> dict[str, list[tuple[object, ...]]]:
-    """Return what notices count of each GPU, run and port by the hour."""
+    """Return what notices count of each GPU, run, port and process by the hour."""
     with fleet.store.session() as session:
         gather(session, Span(MONDAY, MONDAY + HOURS * HOUR))
         return {
-            of: session.rows(f"SELECT COLUMNS(*) FROM notice_{of}_hours ORDER BY ALL") for of in ("gpu", "run", "port")
+            of: session.rows(f"SELECT COLUMNS(*) FROM notice_{of}_hours ORDER BY ALL")
+            for of in ("gpu", "run", "port", "process")
         }
 
 
@@ -55,5 +59,6 @@ def test_what_is_counted_does_not_change_when_hours_are_rolled_up() -> None:
     before = counted(fleet)
     make_tier_tables(fleet.store)
     roll_up(fleet.store, 1e12, now_us=MONDAY + 12 * HOUR)
-    assert {of: len(rows) for of, rows in before.items()} == {"gpu": 2 * HOURS, "run": 2 * HOURS, "port": HOURS}
+    counts = {"gpu": 2 * HOURS, "run": 2 * HOURS, "port": HOURS, "process": HOURS}
+    assert {of: len(rows) for of, rows in before.items()} == counts
     assert counted(fleet) == before
