@@ -1,0 +1,1 @@
+"""A second generator of labelled runs, by another hand than the rules: published measurements, and sensors that lie."""
