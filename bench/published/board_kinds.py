@@ -15,7 +15,9 @@ def launch_bound(s: Setting) -> Story:
     gpu = s.board.working(s.pick(0.08, 0.22), s.pick(0.1, 0.3), s.pick(0.01, 0.05), s.pick(0.03, 0.12))
     host = {"cpu": s.pick(1.0, 1.15), "workers": 2, "busiest": 0.05, "read": 2e6, "runq": 0.003, "mem": 6}
     work = phase("underused/launch_bound", gpu, FED, host, util=s.pick(0.84, 0.97))
-    return Story(s.together(s.loading(), s.steps(s.seconds, (work, s.pick(0.05, 0.6), 0.08))))
+    lanes = s.together(s.loading(), s.steps(s.seconds, (work, s.pick(0.05, 0.6), 0.08)))
+    blind = not (s.processes or s.cgroup)  # then nothing tells a full thread
+    return Story(lanes, accepts={"underused/launch_bound": {"underused/small_kernels"} if blind else set()})
 
 
 @kind(shapes=((1, 1), (1, 2), (1, 4)))
@@ -107,8 +109,8 @@ def uneven_hosts(s: Setting) -> Story:
     limit, share = 0.6 * s.board.limit_watts, s.pick(0.85, 1.0)
     slow, works = _limited(s, share, limit), s.work().but(s.board.running(share))
     keeps = slow.truth[1][1]
-    spin = phase("communicating/straggler", s.board.spinning(), FED)
-    swap = phase("communicating/collective", s.board.spinning(4e10), FED, peers=4e9)
+    spin = phase("communicating/straggler", s.spinning(), FED)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
     step, load = s.pick(0.5, 4), s.loading()
     late = s.lane(load, s.steps(s.seconds, (slow, step, 0.0), (swap, 0.04 * step, 0.0)))
     parts = (works, step * keeps, 0.0), (spin, step * (1 - keeps), 0.0), (swap, 0.04 * step, 0.0)

@@ -64,10 +64,11 @@ class Board:
             }
         )
 
-    def spinning(self, nvlink: float = 0.0) -> Channels:
+    def spinning(self, share: float, nvlink: float = 0.0) -> Channels:
         """Return what a GPU shows inside a collective: one kernel of a few blocks, at 100 % in NVML's sense.
 
-        24 blocks of 132 SMs, tensor cores at rest, .2 to .4 of the limit (algorithms.md 1.2; a C2C of NCCL's channels).
+        24 blocks of 132 SMs, tensor cores at rest (algorithms.md 1.2). Power: `share` of the way to the limit;
+        .17 of the limit (zai-org/GLM-130B#32), .29 (marin#7344), up to .4 (algorithms.md).
         """
         return self.waiting() | {
             "util": 1.0,
@@ -75,7 +76,7 @@ class Board:
             "occ": 0.03,
             "dram": 0.02,
             "memutil": 0.01,
-            "watts": self.held_watts + 0.2 * (self.limit_watts - self.held_watts),
+            "watts": self.held_watts + share * (self.limit_watts - self.held_watts),
             "mhz": 0.97 * self.max_mhz,
             "nvlink": nvlink if self.nvlink else 0.0,
             "h2d": 0.0 if self.nvlink else nvlink,

@@ -2,11 +2,22 @@
 
 import numpy as np
 
-from bench.published.boards import HOPPER, NVLINKED, PCIE_ONLY
+from bench.published.boards import ALL, BOARDS, HOPPER, NVLINKED, PCIE_ONLY
 from bench.published.lanes import Lane, Phase, Piece, phase, stretch
-from bench.published.setting import FED, OPEN, Setting, Story, kind
+from bench.published.setting import FED, HOUR, OPEN, Setting, Story, kind
 
 HOSTS = ((2, 4), (2, 8), (4, 4), (4, 8))
+LATER = 4 * HOUR  # runs across racks begin when those within one have ended
+
+
+def _fabric(s: Setting, kind: str, low: float, high: float) -> float:
+    """Return what a host sends a second within a rack: of all of the seed's hosts of that fabric alike, of one make.
+
+    So a run across racks, hours after those within one, can be held against what the fabric does.
+    """
+    rng = np.random.default_rng([s.seed, len(kind)])
+    s.fabric, s.board = kind, BOARDS[str(rng.choice(NVLINKED if kind == "infiniband" else ALL))]
+    return float(rng.uniform(low, high))
 
 
 def _exchanging(s: Setting, step: float, within: float, beyond: float, rate: float) -> list[Lane]:
@@ -14,11 +25,11 @@ def _exchanging(s: Setting, step: float, within: float, beyond: float, rate: flo
 
     The exchange's bytes are the same wherever it goes: a longer one is a slower one.
     """
-    apart = rate * within / (within + beyond)
+    apart = rate * s.pick(0.93, 1.07) * within / (within + beyond)
     parts = [(s.work(), step, 0.03)]
     for truth, seconds in (("communicating/collective", within), ("communicating/cross_rack", beyond)):
         if seconds:
-            spin = phase(truth, s.board.spinning(2e9), FED, peers=apart / s.gpus_per_host * 2)
+            spin = phase(truth, s.spinning(2e9), FED, peers=apart / s.gpus_per_host * 2)
             parts.append((spin, seconds, 0.12))
     return s.together(s.loading(), s.steps(s.seconds, *parts))
 
@@ -29,17 +40,17 @@ def exchange_ethernet(s: Setting) -> Story:
 
     NVIDIA/nccl#757: 7.8 GB/s bus bandwidth; huggingface/accelerate#647: three times the step over two hosts.
     """
-    s.fabric, s.racks = "ethernet", [f"r{s.number}"] * s.hosts
+    rate, s.racks = _fabric(s, "ethernet", 2.4e9, 9e9), [f"r{s.number}"] * s.hosts
     step = s.pick(0.4, 3)
-    return Story(_exchanging(s, step, step * s.pick(0.25, 0.9), 0, s.pick(2.4e9, 9e9)))
+    return Story(_exchanging(s, step, step * s.pick(0.25, 0.9), 0, rate))
 
 
 @kind(boards=NVLINKED, shapes=HOSTS[1:])
 def exchange_infiniband(s: Setting) -> Story:
     """The same over InfiniBand: 5-15 % of a step is exposed. NVIDIA/nccl#29, #307: 12 GB/s for each 100 Gb/s port."""
-    s.fabric, s.racks = "infiniband", [f"r{s.number}"] * s.hosts
+    rate, s.racks = _fabric(s, "infiniband", 2e10, 4.5e10), [f"r{s.number}"] * s.hosts
     step = s.pick(0.8, 6)
-    return Story(_exchanging(s, step, step * s.pick(0.05, 0.17), 0, s.pick(2e10, 4.5e10)))
+    return Story(_exchanging(s, step, step * s.pick(0.05, 0.17), 0, rate))
 
 
 @kind(shapes=((2, 8), (4, 4), (4, 8)))
@@ -48,19 +59,21 @@ def across_racks_ethernet(s: Setting) -> Story:
 
     Philly (ATC'19): 16 GPUs over 8 hosts instead of 2: utilization 29 instead of 44 %; CASSINI (NSDI'24): 1.6 times.
     """
-    s.fabric, s.racks = "ethernet", [f"r{s.number}-{h % 2}" for h in range(s.hosts)]
+    rate, s.racks = _fabric(s, "ethernet", 2.4e9, 9e9), [f"r{s.number}-{h % 2}" for h in range(s.hosts)]
+    s.start += LATER
     step = s.pick(0.5, 3)
     within = step * s.pick(0.15, 0.35)
-    return Story(_exchanging(s, step, within, within * s.pick(0.9, 2.2), s.pick(3e9, 9e9)))
+    return Story(_exchanging(s, step, within, within * s.pick(0.9, 2.2), rate))
 
 
 @kind(boards=NVLINKED, shapes=((2, 8), (4, 8)))
 def across_racks_infiniband(s: Setting) -> Story:
     """The same over InfiniBand with a busy spine: GPT's step goes from 1.53 to 1.70 s (Crux, SIGCOMM'24)."""
-    s.fabric, s.racks = "infiniband", [f"r{s.number}-{h % 2}" for h in range(s.hosts)]
+    rate, s.racks = _fabric(s, "infiniband", 2e10, 4.5e10), [f"r{s.number}-{h % 2}" for h in range(s.hosts)]
+    s.start += LATER
     step = 1.4 * s.pick(0.8, 3)
     within = step * s.pick(0.08, 0.14)
-    return Story(_exchanging(s, step, within, step * s.pick(0.1, 0.2), s.pick(2e10, 4e10)))
+    return Story(_exchanging(s, step, within, step * s.pick(0.1, 0.2), rate))
 
 
 def _held_up(s: Setting, slow: Phase, works: Phase, span: float, factor: float) -> list[Lane]:
@@ -68,8 +81,8 @@ def _held_up(s: Setting, slow: Phase, works: Phase, span: float, factor: float) 
     count = int(s.seconds / (span * factor + 0.03)) + 1
     whole = span * factor * np.exp(s.rng.normal(0, 0.03, count))
     exchange = np.full(count, 0.03 * span)
-    spin = phase("communicating/straggler", s.board.spinning(), FED)
-    swap = phase("communicating/collective", s.board.spinning(4e10), FED, peers=4e9)
+    spin = phase("communicating/straggler", s.spinning(), FED)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
     load = s.loading()
     index = np.tile(np.arange(3), count)
     late = Piece((slow, spin, swap), index, np.stack([whole, 0 * whole, exchange], 1).ravel())
@@ -111,7 +124,7 @@ def _hanging(s: Setting, long: float, gone: bool) -> list[Lane]:
     """Return ranks that train, then spin in a collective in which one of them is missing."""
     load = s.loading()
     train = s.training(s.seconds - long)
-    stuck = phase("communicating/hang", s.board.spinning(), {"cpu": 1.0, "mem": 12, "runq": 0.001})
+    stuck = phase("communicating/hang", s.spinning(), {"cpu": 1.0, "mem": 12, "runq": 0.001})
     dead = phase("communicating/hang", s.board.unheld() if gone else s.board.waiting(), {"cpu": 0.0, "mem": 12})
     lanes = [s.lane(load, train, stretch(stuck, long))] * s.gpus
     lanes[int(s.rng.integers(s.gpus))] = s.lane(load, train, stretch(dead, long))
@@ -147,7 +160,7 @@ def evaluation_alone(s: Setting) -> Story:
     """
     long, between = s.pick(120, 700), s.pick(500, 1500)
     alone = stretch(s.work(truth="productive/evaluation"), long)
-    wait = stretch(phase(OPEN, s.board.spinning(), FED), long)
+    wait = stretch(phase(OPEN, s.spinning(), FED), long)
     train = s.training(between)
     rounds = int(s.seconds / (long + between)) + 1
     load = s.loading()
@@ -165,7 +178,7 @@ def pipeline_bubbles(s: Setting) -> Story:
     stages, micro = s.gpus, int(s.rng.choice([8, 16, 32]))
     bubble = (stages - 1) / (micro + stages - 1)
     step = s.pick(2, 10)
-    spin = phase(OPEN, s.board.spinning(1e10), FED)
+    spin = phase(OPEN, s.spinning(1e10), FED)
     lanes = []
     load = s.loading()
     for rank in range(stages):
@@ -202,7 +215,7 @@ def reinforcement_roles(s: Setting) -> Story:
     step, share = s.pick(100, 200), s.pick(0.45, 0.6)
     quiet = {"cpu": 1.2, "mem": 12, "runq": 0.002, "blocked": 0.002, "workers": 0}
     decode = phase("productive/decode", s.board.working(0.6, 0.6, 0.07, 0.65), quiet)
-    sync = phase("communicating/collective", s.board.spinning(5e10), quiet)
+    sync = phase("communicating/collective", s.spinning(5e10), quiet)
     wait = phase(OPEN, s.board.waiting(), quiet)
     works = s.work(quiet)
     load = s.loading()
@@ -210,3 +223,25 @@ def reinforcement_roles(s: Setting) -> Story:
     parts = (wait, step * share, 0.0), (works, step * (0.97 - share), 0.0), (sync, step * 0.03, 0.0)
     learns = s.lane(load, s.steps(s.seconds, *parts))
     return Story([makes] * (s.gpus // 2) + [learns] * (s.gpus // 2), name="grpo")
+
+
+@kind(boards=("H100-80GB", "A100-80GB"), shapes=((2, 4), (2, 8)), copies=1)
+def mixed_boards(s: Setting) -> Story:
+    """A job over two makes of boards: with equal batches the faster wait for the slower in every step.
+
+    what-users-ask.md: stragglers throttle synchronous steps; Gavel (OSDI'20): A100s and H100s differ 1.5-3 times.
+    The placement is at fault and no board: the ledger may tell it as a straggler, or as communication.
+    """
+    slower = {"H100-80GB": "A100-80GB", "A100-80GB": "L40S-48GB"}[s.board.sku]
+    s.fabric = "infiniband"
+    step, share, load = s.pick(0.5, 3), s.pick(0.4, 0.65), s.loading()
+    works, spin = s.work(), phase(OPEN, s.spinning(), FED)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
+    parts = (works, step * share, 0.0), (spin, step * (1 - share), 0.0), (swap, 0.04 * step, 0.0)
+    early = s.lane(load, s.steps(s.seconds, *parts))
+    faster, s.board = s.board, BOARDS[slower]
+    slow = phase("communicating/collective", s.spinning(), FED, peers=4e9)
+    late = s.lane(load, s.steps(s.seconds, (s.work(), step, 0.0), (slow, 0.04 * step, 0.0)))
+    s.board, s.others = faster, {1: BOARDS[slower]}
+    lanes = [early] * s.gpus_per_host + [late] * s.gpus_per_host
+    return Story(lanes, accepts={OPEN: {"communicating/straggler"}})

@@ -79,7 +79,7 @@ def fed_pretraining(s: Setting) -> Story:
     Acme (NSDI'24): medians of 97-99 % utilization; nccl#29: 12.2 GB/s of a 100 Gb/s port, as good as can be.
     """
     s.fabric, s.racks = "infiniband", ["r-one"] * s.hosts
-    exchange = phase("communicating/collective", s.board.spinning(6e10), FED, peers=5e9)
+    exchange = phase("communicating/collective", s.spinning(6e10), FED, peers=5e9)
     step, share = s.pick(2, 9), s.pick(0.03, 0.06)
     part = s.steps(
         s.pick(1500, 2400), (s.work({"peers": 2e9}), step * (1 - share), 0.02), (exchange, step * share, 0.1)

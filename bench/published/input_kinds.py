@@ -205,6 +205,6 @@ def barrier_preparation(s: Setting) -> Story:
     memory = 0.03 * s.board.memory_gib
     load, train = s.loading(60), s.training(s.seconds)
     first = s.lane(load, stretch(phase(OPEN, s.board.waiting(0.03), host), long), train)
-    waiting = phase(OPEN, s.board.spinning(), {"cpu": 1.0, "mem": 5}, hbm=memory)
+    waiting = phase(OPEN, s.spinning(), {"cpu": 1.0, "mem": 5}, hbm=memory)
     others = s.lane(load, stretch(waiting, long), train)
     return Story([first, *[others] * (s.gpus - 1)], accepts={OPEN: {"starting/warm_up", "starting/model_load"}})

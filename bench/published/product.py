@@ -65,7 +65,7 @@ def run_seed(seed: int, names: Sequence[str], folder: Path) -> tuple[list[Scored
                 dict(suspected[run_id]),
                 _findings(found["findings"], run_id, truth, story),
                 sorted(lacking[run_id]),
-                setting.board.usd_per_hour / 3.6e6,
+                sum(setting.board_of(host).usd_per_hour for host in range(setting.hosts)) / setting.hosts / 3.6e6,
             )
         )
     return scored, took

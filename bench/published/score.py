@@ -98,6 +98,9 @@ def scores(runs: Sequence[Scored]) -> dict[str, Any]:
         "starved cause": _ratio(cause, both),
         "high findings right": _ratio(sum(is_right(one) for one in high), len(high)),
         "high findings": len(high),
+        "high findings right, by GPU time": _ratio(
+            sum(one.milliseconds for one in high if is_right(one)), sum(one.milliseconds for one in high)
+        ),
         "findings on controls": sum(len(run.findings) for run in runs if run.fed),
         "controls": sum(run.fed for run in runs),
         "hangs found": _ratio(
@@ -164,7 +167,7 @@ def score_lines(found: Mapping[str, Any]) -> list[str]:
         bar = f"   (bar {BARS[name]:.0%})" if name in BARS else ""
         if value is None:
             told = "none"
-        elif name in BARS or name.startswith("dollars off"):
+        elif name in BARS or name.startswith(("dollars off", "high findings right", "across")):
             told = f"{value:.1%}"
         else:
             told = f"{value:,.2f}" if isinstance(value, float) else str(value)

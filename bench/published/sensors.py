@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.published.boards import Board
 from bench.published.lanes import Floats, Lane
 from bench.published.setting import Disk, Setting
 
@@ -17,9 +18,9 @@ RING_SECONDS = 16.0
 Columns = dict[str, Floats]
 
 
-def gpu(setting: Setting, lane: Lane, edges: Floats, limit: float) -> Columns:
+def gpu(setting: Setting, board: Board, lane: Lane, edges: Floats, limit: float) -> Columns:
     """Return what the driver tells of one GPU between these edges."""
-    board, rng, count = setting.board, setting.rng, len(edges) - 1
+    rng, count = setting.rng, len(edges) - 1
     unknown = np.full(count, np.nan)
     step = np.diff(edges)
 
@@ -33,10 +34,10 @@ def gpu(setting: Setting, lane: Lane, edges: Floats, limit: float) -> Columns:
     seconds = _windows(lane, "watts", edges, 1.0)
     heat = (lane.running("watts", edges[1:]) - lane.running("watts", edges[1:] - 90)) / 90
     warm = 31 + 38 * heat / board.limit_watts + lane.mean("hot", edges)
-    profiled = setting.profiling
+    profiled = setting.profiled(board)
     counters = not board.sku.startswith("RTX")
     clock = np.round(lane.at("mhz", edges[1:] - 0.03 * step) * rng.normal(1, 0.004, count) / 15) * 15e6
-    receive, transmit = (_pcie(setting, lane, way, edges) for way in ("h2d", "d2h"))
+    receive, transmit = (_pcie(setting, lane, way, edges, exact=profiled) for way in ("h2d", "d2h"))
     link = np.round(lane.total("nvlink", edges))
     return {
         "up": np.ones(count),
@@ -90,11 +91,11 @@ def _windows(lane: Lane, channel: str, edges: Floats, width: float) -> Floats:
     return _rounded(np.clip(means, 0, 1), 2) if channel == "util" else means
 
 
-def _pcie(setting: Setting, lane: Lane, way: str, edges: Floats) -> Floats:
+def _pcie(setting: Setting, lane: Lane, way: str, edges: Floats, *, exact: bool) -> Floats:
     count = len(edges) - 1
-    if not setting.pcie:
+    if not exact and not setting.slow_pcie:
         return np.full(count, np.nan)
-    if setting.profiling:
+    if exact:
         return np.round(lane.total(way, edges) * setting.rng.normal(1, 0.02, count) + 2e6 * setting.rng.random(count))
     windows = max(1, int(setting.interval / 2))
     moments = edges[:-1, None] + setting.rng.random((count, windows)) * setting.interval

@@ -77,7 +77,7 @@ class Setting:
 
     def __init__(self, seed: int, number: int, kind: "Kind", copy: int) -> None:
         self.rng = rng = np.random.default_rng([seed, crc32(kind.name.encode()), copy])
-        self.number, self.kind = number, kind
+        self.seed, self.number, self.kind = seed, number, kind
         self.board: Board = BOARDS[str(rng.choice(kind.boards))]
         shape = kind.shapes[int(rng.integers(len(kind.shapes)))]
         self.hosts, self.gpus_per_host = shape
@@ -85,9 +85,10 @@ class Setting:
         seconds, odds = zip(*((one, odd) for one, odd in INTERVALS if 3.2 * one >= self.gpus), strict=True)
         self.interval = float(rng.choice(seconds, p=np.array(odds) / sum(odds)))
         self.window = float(rng.choice([1 / 6, 1.0], p=[0.7, 0.3]))  # of NVML's utilization
-        self.profiling = self.board.profiling == "gpm" or (self.board.profiling == "dcgm" and rng.random() < 0.4)
-        self.rings = self.board.profiling == "gpm" or rng.random() < 0.85  # else snapshots
-        self.pcie = self.profiling or rng.random() < 0.7
+        self.spin = float(rng.uniform(0.04, 0.2))  # what a collective draws that only waits, of the way to the limit
+        self.dcgm = rng.random() < 0.4  # whether the site runs it
+        self.rings = rng.random() < 0.88  # else snapshots
+        self.slow_pcie = rng.random() < 0.7
         self.cgroup = rng.random() < 0.75
         self.processes = rng.random() < 0.85
         self.process_io = rng.random() < 0.6
@@ -97,8 +98,21 @@ class Setting:
         self.memory_gib = float(self.gpus_per_host * rng.choice([60, 120, 180]))
         self.fabric = str(rng.choice(["infiniband", "ethernet", "roce"], p=[0.5, 0.35, 0.15]))
         self.racks: list[str | None] = [f"r{number}"] * self.hosts
+        self.others: dict[int, Board] = {}  # hosts with another make
         self.start = OPENING + float(rng.uniform(0, 900))
         self.seconds = float(rng.uniform(1.6, 2.6)) * HOUR
+
+    def board_of(self, host: int) -> Board:
+        """Return the make of a host's boards."""
+        return self.others.get(host, self.board)
+
+    def profiled(self, board: Board) -> bool:
+        """Return whether activity within the chip is read: by GPM, or by DCGM where the site runs it."""
+        return board.profiling == "gpm" or (board.profiling == "dcgm" and self.dcgm)
+
+    def spinning(self, nvlink: float = 0.0) -> dict[str, float]:
+        """Return what this run's boards show inside a collective."""
+        return self.board.spinning(self.spin, nvlink)
 
     def pick(self, low: float, high: float) -> float:
         """Return a number between two."""
@@ -128,7 +142,7 @@ class Setting:
     def training(self, seconds: float, *parts: dict[str, float]) -> Piece:
         """Return a fed training: steps of computing, and of several GPUs 2-5 % of exchange that nothing hides."""
         step, share = self.pick(0.3, 3.0), self.pick(0.02, 0.05) if self.gpus > 1 else 0.0
-        exchange = phase("communicating/collective", self.board.spinning(4e10), FED, *parts, peers=2e9)
+        exchange = phase("communicating/collective", self.spinning(4e10), FED, *parts, peers=2e9)
         ending = ((exchange, step * share, 0.1),) if share else ()
         return self.steps(seconds, (self.work(*parts), step * (1 - share), 0.04), *ending)
 
@@ -149,7 +163,7 @@ class Setting:
         count = int(self.left(before) / (wait + work)) + 1
         whole = wait * np.exp(self.rng.normal(0, 0.25, count))
         span = work * np.exp(self.rng.normal(0, 0.04, count))
-        spin = Phase(waits.truth, waits.channels | self.board.spinning())
+        spin = Phase(waits.truth, waits.channels | self.spinning())
         lanes = []
         for _ in range(self.gpus):
             own = whole * (1 - spread * self.rng.random(count))

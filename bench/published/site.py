@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from agent.wire.tables import TABLES
 from bench.published import sensors
+from bench.published.boards import Board
 from bench.published.lanes import Floats, Lane
 from bench.published.setting import HOUR, Setting, Story
 
@@ -37,21 +38,21 @@ class Site:
     def add(self, setting: Setting, story: Story, run_id: str) -> None:
         """Add a run with its hosts."""
         span = np.ceil((story.end + 120) / HOUR) * HOUR
-        edges = np.arange(0, span + 0.5 * setting.interval, setting.interval)
+        begin = story.start // HOUR * HOUR
+        edges = np.arange(begin, span + 0.5 * setting.interval, setting.interval)
         held = np.flatnonzero((edges[:-1] >= story.start) & (edges[1:] <= story.end))
         between = edges[held[0] : held[-1] + 2]
         for h in range(setting.hosts):
             node = _node(setting, h)
             uuids = [f"GPU-{setting.number:04d}-{h:02d}-{i}" for i in range(setting.gpus_per_host)]
             lanes = story.lanes[h * setting.gpus_per_host : (h + 1) * setting.gpus_per_host]
-            limits = [
-                story.limits.get(h * setting.gpus_per_host + i, setting.board.limit_watts) for i in range(len(lanes))
-            ]
-            self._fixed(setting, node, uuids, limits, setting.racks[h], span)
+            board = setting.board_of(h)
+            limits = [story.limits.get(h * setting.gpus_per_host + i, board.limit_watts) for i in range(len(lanes))]
+            self._fixed(setting, board, node, dict(zip(uuids, limits, strict=True)), setting.racks[h], (begin, span))
             for i, (lane, limit) in enumerate(zip(lanes, limits, strict=True)):
                 rank = h * setting.gpus_per_host + i
                 self._allocation(story, node, uuids[i], run_id, rank, setting.gpus)
-                told = sensors.gpu(setting, lane, edges, limit)
+                told = sensors.gpu(setting, board, lane, edges, limit)
                 self._samples("gpu_samples", setting, edges, told, node=node, gpu_uuid=uuids[i])
                 if setting.processes:
                     told = sensors.process(setting, lane, between)
@@ -182,16 +183,21 @@ class Site:
         )
 
     def _fixed(
-        self, setting: Setting, node: str, uuids: list[str], limits: list[float], rack: str | None, span: float
+        self,
+        setting: Setting,
+        board: Board,
+        node: str,
+        limits: dict[str, float],
+        rack: str | None,
+        hours: tuple[float, float],
     ) -> None:
         """Add what does not change: inventory, ownership, the scheduler's word that the host is up."""
-        board, until = setting.board, int(microseconds(span))
-        zero = int(microseconds(0))
+        zero, until = (int(microseconds(hour)) for hour in hours)
         where = {"node": node, "started_at": zero, "ended_at": zero + US, "rack": rack, "node_group": "general"}
         where |= {"topology_source": "table"} if rack else {}
         memory = int(setting.memory_gib * 2**30)
         self._row("inventory", **where, cpu_cores=setting.cores, host_memory_bytes=memory, local_nvme_bytes=2 * 10**12)
-        for i, (uuid, limit) in enumerate(zip(uuids, limits, strict=True)):
+        for i, (uuid, limit) in enumerate(limits.items()):
             self._row(
                 "inventory",
                 **where,
@@ -205,7 +211,7 @@ class Site:
                 pcie_generation_max=board.pcie_generation,
                 pcie_width=16,
                 pcie_width_max=16,
-                nvlink_peers=len(uuids) - 1 if board.nvlink else 0,
+                nvlink_peers=len(limits) - 1 if board.nvlink else 0,
                 driver_version="570.86.15",
             )
             owned = {"node": node, "gpu_uuid": uuid, "owned_from": zero, "owned_until": until, "sku": board.sku}
