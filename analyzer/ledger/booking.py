@@ -253,6 +253,19 @@ def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Threshold
             active_permille=limits.active_permille,
             begun_permille=limits.begun_permille,
             warm_up_ms=limits.warm_up_ms,
+            starting_ms=limits.starting_ms,
+            held_mb=limits.held_mb,
+        )
+        run_sql(
+            session,
+            "ledger/loading.sql",
+            from_ms=from_ms,
+            until_ms=until_ms,
+            starting_ms=limits.starting_ms,
+            grown_mb=limits.grown_mb,
+            grown_last_ms=limits.grown_last_ms,
+            loading_kb_per_ms=limits.loading_kb_per_ms,
+            one_core_least_milli=limits.one_core_least_milli,
         )
         run_sql(
             session,
@@ -270,7 +283,6 @@ def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Threshold
         "ledger/slices.sql",
         from_ms=from_ms,
         until_ms=until_ms,
-        starting_ms=limits.starting_ms,
         held_mb=limits.held_mb,
         abandoned_ms=limits.abandoned_ms,
     )

@@ -154,6 +154,15 @@ JOIN allocation_now a ON a.run_id = r.run_id AND a.from_ms >= (t.started_at - $m
 JOIN units u ON u.uuid = a.gpu_uuid
 WHERE t.batch > $batch AND t.started_at % 3600000000 < $margin_us
 """
+# What is read and computed says of the hour before whether it went on to load: loading.sql.
+_OF_LOADS = (*_OF_PROCESSES, "disk_samples", "network_samples")
+_LOADS_TOUCHED = """
+INSERT INTO touched
+SELECT DISTINCT s.gid, s.hour // 3600000000, s.hour // 3600000000
+FROM {table} t JOIN marks m ON m.collector = t.batch & 255 AND t.batch > m.batch
+JOIN starting_at s ON s.node = t.node AND s.hour = (t.started_at // 3600000000 - 1) * 3600000000
+WHERE t.batch > $batch AND t.started_at % 3600000000 < $margin_us
+"""
 _HOSTS_TOUCHED = """
 SELECT node, started_at // 3600000000 AS first_hour,
     max((greatest(ended_at, started_at + 1) - 1) // 3600000000) AS last_hour
@@ -253,6 +262,8 @@ def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
         margin_us=MARGIN_US,
         starting_ms=limits.starting_ms,
     )
+    for table in _OF_LOADS:
+        session.execute(_LOADS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     _touch_before_quiet(session, limits)
     run_sql(session, "ledger/due.sql", rules=versions.rules, prices=versions.prices)
     session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_judgeable(session)])

@@ -36,7 +36,7 @@ class StartSeen:
     """What was seen of one start on one GPU, within [from_ms, started_ms). None was not seen, or is not reported."""
 
     from_ms: int
-    started_ms: int  # where starting ends: work, or a quarter of an hour
+    started_ms: int  # where starting ends: work, or nothing more that loads
     has_memory: bool = False
     context_ms: int | None = None  # first sample with more memory in use than a context takes
     kernel_ms: int | None = None  # first sample that works at all
@@ -60,7 +60,8 @@ def parts(seen: StartSeen, limits: Thresholds) -> StartParts:
     unpacks a gigabyte and more. It warms up from its first kernel to its steady work. The rest loads.
     """
     warm = seen.started_ms if seen.kernel_ms is None else _between(seen.from_ms, seen.kernel_ms, seen.started_ms)
-    bare = warm if seen.context_ms is None else _between(seen.from_ms, seen.context_ms, warm)
+    looked_ms = seen.from_ms + 2 * limits.starting_ms  # no hour sees further
+    bare = _between(seen.from_ms, looked_ms if seen.context_ms is None else min(looked_ms, seen.context_ms), warm)
     if not seen.has_memory:
         bare = seen.from_ms
     if seen.is_pod and seen.life_ms is not None:

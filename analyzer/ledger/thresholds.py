@@ -18,8 +18,9 @@ from analyzer.period import WINDOW_MS
 
 # What of a run's time is looked at as work: begun, not long quiet, not in a checkpoint; and how long nothing ran in it.
 WORK = (
-    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "quiet_permille", "quiet_ms", "held_mb",
-    "abandoned_ms", "checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "full_permille", "dip_samples", "window_ms",
+    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_last_ms", "loading_kb_per_ms",
+    "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb", "abandoned_ms",
+    "checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "full_permille", "dip_samples", "window_ms",
     "look_ahead_ms",
 )  # fmt: skip
 # How long a run is below its own best, as it is while it spins for its peers: windows.sql.
@@ -50,7 +51,10 @@ UNDERUSED = (
 _SERVING = ("late_permille", "covered_permille", "read_gap_ms")
 _HABIT = ("context_ms", "stuck_kb_per_ms")  # how far back it looks, and which PCIe readings it believes
 _FABRIC = ("fabric_back_ms", "fabric_digits")
-_HELD = ("active_permille", "begun_permille", "warm_up_ms", "starting_ms", "quiet_permille", "quiet_ms", "held_mb")
+_HELD = (
+    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_last_ms", "loading_kb_per_ms",
+    "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ RULE_OF: dict[str, Rule] = {
     "unexplained/network_storage": _INPUT,
     "unexplained/loader_software": _INPUT,
     "unexplained/host_to_device": _INPUT,
-    "held_idle/never_used": Rule(1, _HELD),
+    "held_idle/never_used": Rule(2, _HELD),
     "held_idle/held_memory": Rule(3, (*_HELD, "abandoned_ms")),
     "held_idle/abandoned": Rule(2, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
@@ -139,7 +143,13 @@ class Thresholds:
     quiet_ms: int = 600_000
     abandoned_ms: int = 1_800_000
     held_mb: int = 500  # a CUDA context alone is 300 to 500 MB
-    starting_ms: int = 900_000  # DESIGN: 15 min at most, then never used
+    starting_ms: int = 900_000  # DESIGN: 15 min, then never used; ours: unless it is seen to load, with no longer pause
+    # Ours: a load of a gigabyte an hour; what stands by allocates nothing, and a driver's own steps are of 2 MB.
+    grown_mb: int = 16  # in a minute
+    grown_last_ms: int = (
+        3_600_000  # ours: how long something else than memory tells of a load: terabytes into the memory of hosts
+    )
+    loading_kb_per_ms: int = 5  # ours: 5 MB/s from disks, mounts or the network of a host: more than logs
     # What starting consists of. A pod's cgroup exists before its image does: it holds the pause container alone, which
     # takes under a megabyte. A Python interpreter that has loaded nothing takes ten.
     process_bytes: int = 8_000_000

@@ -43,6 +43,7 @@ DATED: dict[str, str | None] = {
     "not_evaluated": "hour",
     "run_activity": "hour",
     "run_doings": "hour",
+    "run_loads": "hour",
     "checkpoints": "minute",
     "run_windows": "window_start",
     "run_timeline": "bucket_start",

@@ -1,13 +1,15 @@
 -- One row a run, from its allocations.
 
-CREATE OR REPLACE TEMP TABLE run_summary AS
-WITH serving AS (
-    SELECT n.rid, CASE WHEN min(s.model_first) = max(s.model_last) THEN min(s.model_first) END AS model
+-- Runs whose serving stack was ever heard, whatever they are called: since when, and what they serve.
+CREATE OR REPLACE TEMP TABLE serving_runs AS
+    SELECT n.rid, min(greatest(s.first_at, n.from_us)) // 1000 AS first_ms,
+        CASE WHEN min(s.model_first) = max(s.model_last) THEN min(s.model_first) END AS model
     FROM (SELECT * FROM services_sighted UNION ALL BY NAME SELECT * FROM services_seen UNION ALL BY NAME SELECT *
         FROM newly_serving) s
     JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
-    GROUP BY n.rid
-)
+    GROUP BY n.rid;
+
+CREATE OR REPLACE TEMP TABLE run_summary AS
 SELECT a.run_id, k.rid, coalesce(min(a.name) FILTER (a.precedence = 0), min(a.name)) AS name,
     coalesce(min(a.account) FILTER (a.precedence = 0), min(a.account)) AS account,
     -- Of hosts the one that told first is believed: who joins a run later does not say whose it is.
@@ -17,8 +19,8 @@ SELECT a.run_id, k.rid, coalesce(min(a.name) FILTER (a.precedence = 0), min(a.na
     coalesce(min(a.queue) FILTER (a.precedence = 0), min(a.queue)) AS queue,
     coalesce(min(a.labels) FILTER (a.precedence = 0 AND a.told_by IS NULL), min(a.labels) FILTER (a.told_by IS NULL),
         arg_min(a.labels, (a.batch, a.labels)) FILTER (a.labels IS NOT NULL)) AS labels,
-            min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving) AS serves,
-    (SELECT s.model FROM serving s WHERE s.rid = k.rid) AS served,
+            min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving_runs) AS serves,
+    (SELECT s.model FROM serving_runs s WHERE s.rid = k.rid) AS served,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
     CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks
 FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node)

@@ -8,11 +8,9 @@ FROM owned o JOIN chunk h ON h.gid = o.gid AND o.from_ms < h.hour_ms + 3600000 A
 
 -- Holds of the chunk with what bounds their states: the end of starting, and where lost work begins.
 CREATE OR REPLACE TEMP TABLE holds_here AS
-SELECT h.*, f.at_ms AS first_ms,
-    least(coalesce(f.at_ms, h.from_ms + $starting_ms), h.from_ms + $starting_ms, h.until_ms) AS started_ms,
-    l.lost_from_ms, l.lost_cause,
+SELECT h.*, e.first_ms, least(e.started_ms, h.until_ms) AS started_ms, l.lost_from_ms, l.lost_cause,
     s.image_until_ms, s.warm_from_ms
-FROM holds h LEFT JOIN first_work f USING (rid, attempt, uid) LEFT JOIN lost l USING (rid, attempt)
+FROM holds h JOIN start_ends e USING (rid, attempt, uid, from_ms) LEFT JOIN lost l USING (rid, attempt)
 LEFT JOIN (SELECT DISTINCT * FROM starts) s ON s.rid = h.rid AND s.attempt = h.attempt AND s.uid = h.uid
     AND s.from_ms = h.from_ms
 WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_ms AND h.until_ms > $from_ms;

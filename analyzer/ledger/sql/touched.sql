@@ -1,22 +1,27 @@
 -- Which hours of which GPUs anything touches that came since the last pass.
 -- `touched` holds spans of hours, numbered from 1970; the tables of hosts have been put into it before.
 
--- A GPU's own samples; of those that come late what lies on either side too, since that was looked at without them. A
--- first
--- sign of work is the start of it only where more follows, so that it says something of the hour before.
+-- A GPU's own samples; of those that come late what lies on either side too, since that was looked at without them.
 INSERT INTO touched
-WITH spans AS (
-    SELECT gpu_uuid, if(is_late, first_at - $margin_us, first_at) // 3600000000 AS first_hour,
-        (if(is_late, last_at + $margin_us, last_at) - 1) // 3600000000 AS last_hour
-    FROM (SELECT n.gpu_uuid, n.first_at, n.last_at, coalesce(n.first_at < g.last_at, false) AS is_late
-        FROM newly_sampled n LEFT JOIN gpus_sighted g USING (gpu_uuid))
-), begun AS (
-    SELECT n.gpu_uuid, (n.work_from - $margin_us) // 3600000000 AS first_hour, n.hour AS last_hour
-    FROM newly_sampled n JOIN allocation_now a ON a.gpu_uuid = n.gpu_uuid
-        AND n.work_from // 1000 <= a.from_ms + 2 * $starting_ms AND n.work_until // 1000 >= a.from_ms
-)
-SELECT u.gid, s.first_hour, s.last_hour FROM (SELECT * FROM spans UNION SELECT * FROM begun) s
-    JOIN units u ON u.uuid = s.gpu_uuid;
+SELECT u.gid, if(is_late, first_at - $margin_us, first_at) // 3600000000,
+    (if(is_late, last_at + $margin_us, last_at) - 1) // 3600000000
+FROM (SELECT n.gpu_uuid, n.first_at, n.last_at, coalesce(n.first_at < g.last_at, false) AS is_late
+    FROM newly_sampled n LEFT JOIN gpus_sighted g USING (gpu_uuid)) s
+JOIN units u ON u.uuid = s.gpu_uuid;
+
+-- Who was starting as an hour ended, or had just begun to work: what follows says whether it went on to load.
+CREATE OR REPLACE TEMP TABLE starting_at AS
+SELECT DISTINCT s.gpu_uuid, n.node, u.gid, s.hour FROM (
+    SELECT gpu_uuid, hour FROM run_loads
+    UNION ALL
+    SELECT gpu_uuid, first_active_at // 3600000000 * 3600000000 FROM run_gpus
+    WHERE first_active_at % 3600000000 >= 3600000000 - $starting_ms * 1000
+) s JOIN units u ON u.uuid = s.gpu_uuid JOIN nodes n USING (nid);
+
+INSERT INTO touched
+SELECT s.gid, s.hour // 3600000000, n.hour
+FROM newly_sampled n JOIN starting_at s ON s.gpu_uuid = n.gpu_uuid AND s.hour = (n.hour - 1) * 3600000000
+WHERE n.first_at - n.hour * 3600000000 < $margin_us;
 
 -- Quiet is seen whole: where it may reach over from an hour that is booked, by who held the GPU then.
 CREATE OR REPLACE TEMP TABLE quiet_edges AS

@@ -1,0 +1,236 @@
+"""How long a start lasts: as long as something is seen to load, and no longer than that."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
+
+Row = dict[str, Any]
+
+T = MONDAY
+RUN = "slurm/alpha/1"
+POD = "kubernetes/prod/1"
+GB = 10**9
+MINUTE_MS = 60_000
+# Another GPU, interval of samples, and size: sku, seconds, minutes of a load, GB on each GPU, is SM activity known
+NEIGHBOURS = [("H200-141GB", 10, 43, 60, True), ("A100-80GB", 60, 100, 30, False), ("V100-32GB", 150, 27, 14, False)]
+
+
+def _still(has_sm: bool, memory: int) -> Row:
+    idle: Row = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "memory_used_bytes": memory}
+    return idle | {"sm_active_ratio": 0.0 if has_sm else None}
+
+
+def _at_work(has_sm: bool, memory: int) -> Row:
+    return {"memory_used_bytes": memory, "sm_active_ratio": 0.8 if has_sm else None}
+
+
+def _spans(start: int, end: int, every: int) -> Iterator[tuple[int, int]]:
+    return ((at, min(at + every, end)) for at in range(start, end, every))
+
+
+def _grow(fleet: Fleet, gpu: str, end: int, every: int, size: int, has_sm: bool = True) -> None:
+    """Let a GPU that does nothing take up memory, evenly, from the beginning until `end`."""
+    rows = [
+        {"node": "n1", "gpu_uuid": gpu, "up": True, "started_at": at, "ended_at": until}
+        | _still(has_sm, 3 * GB + size * (until - T) // (end - T))
+        for at, until in _spans(T, end, every)
+    ]
+    fleet.add("gpu_samples", rows)
+
+
+def _tell(fleet: Fleet, table: str, start: int, end: int, every: int = MINUTE, **values: object) -> None:
+    """Say the same of a host, or of a run on it, in each interval."""
+    fleet.add(
+        table,
+        [{"node": "n1", "started_at": at, "ended_at": until, **values} for at, until in _spans(start, end, every)],
+    )
+
+
+def _minutes(fleet: Fleet, run: str = RUN) -> dict[str, int]:
+    """Return a run's GPU-minutes by state, once all is booked and balanced."""
+    fleet.analyze()
+    assert fleet.unbalanced() == []
+    found: dict[str, int] = {}
+    for (state, _), ms in fleet.states(run).items():
+        found[state] = found.get(state, 0) + ms
+    return {state: ms // MINUTE_MS for state, ms in found.items()}
+
+
+def _held(sku: str = "H100-80GB", run: str = RUN, end: int = T + 4 * HOUR, **more: Any) -> Fleet:
+    fleet = Fleet()
+    fleet.own("n1", ["G1", "G2"], sku=sku)
+    fleet.hold(run, "n1", ["G1", "G2"], T, end, **more)
+    return fleet
+
+
+@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
+def test_a_gpu_whose_memory_grows_is_starting(sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
+    """Weights from a network file system take longer than a quarter of an hour: nobody left that GPU unused."""
+    fleet, every, work = _held(sku), seconds * SECOND, T + minutes * MINUTE
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, work, every, size * GB, has_sm)
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+    found = _minutes(fleet)
+    assert found["starting"] == 2 * minutes
+    assert "held_idle" not in found
+
+
+@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
+def test_a_gpu_whose_peer_is_filled_first_starts_with_it(
+    sku: str, seconds: int, minutes: int, size: int, has_sm: bool
+) -> None:
+    """A model that is spread over several GPUs fills one after another."""
+    fleet, every, work = _held(sku), seconds * SECOND, T + minutes * MINUTE
+    _grow(fleet, "G1", work, every, size * GB, has_sm)
+    fleet.sample("n1", "G2", T, work, every=every, **_still(has_sm, GB))
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+    assert _minutes(fleet)["starting"] == 2 * minutes
+
+
+READS: list[tuple[str, Callable[[int], Row]]] = [
+    ("disk_samples", lambda ms: {"device": "/mnt/w", "mount_kind": "nfs", "read_bytes": 300_000 * ms}),
+    ("disk_samples", lambda ms: {"device": "nvme0n1", "mount_kind": "block", "read_bytes": 20_000 * ms}),
+    ("network_samples", lambda ms: {"device": "eth0", "link_kind": "ethernet", "receive_bytes": 90_000 * ms}),
+    ("run_samples", lambda ms: {"run_id": RUN, "read_bytes": 40_000 * ms}),
+    ("process_samples", lambda ms: {"run_id": RUN, "gpu_uuid": "G1", "pid": 7, "cpu_seconds": 1.3 * ms / 1000}),
+    ("run_samples", lambda ms: {"run_id": RUN, "cpu_seconds": 4.2 * ms / 1000}),
+]
+
+
+@pytest.mark.parametrize("seconds", [10, 60, 240])
+def test_a_host_that_reads_or_computes_for_a_run_without_work_loads(seconds: int) -> None:
+    """Weights go into the memory of the host first, and a compiler needs processors alone: the GPU's memory rests."""
+    every, work = seconds * SECOND, T + 48 * MINUTE
+    for table, values in READS:
+        fleet = _held()
+        _tell(fleet, table, T, work, every, **values(seconds * 1000))
+        for gpu in ("G1", "G2"):
+            fleet.sample("n1", gpu, T, work, every=every, **_still(True, GB))
+            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every)
+        assert _minutes(fleet)["starting"] == 2 * 48, table
+
+
+def test_a_gpu_on_which_nothing_happens_is_never_used() -> None:
+    """It starts for a quarter of an hour, whatever is read for another run of its host."""
+    fleet = _held()
+    fleet.own("n1", ["G3"])
+    fleet.hold("slurm/alpha/2", "n1", ["G3"], T, T + 4 * HOUR)
+    fleet.sample("n1", "G3", T, T + 4 * HOUR)
+    _tell(fleet, "disk_samples", T, T + 4 * HOUR, device="/mnt/w", mount_kind="nfs", read_bytes=10 * GB)
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id="slurm/alpha/2", cpu_seconds=500.0, read_bytes=GB)
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=1.0, read_bytes=0)
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    assert _minutes(fleet) == {"starting": 30, "held_idle": 450}
+
+
+def test_a_gpu_beside_one_that_works_is_never_used() -> None:
+    """What is read and computed then is the work of the other."""
+    fleet = _held()
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
+    fleet.sample("n1", "G1", T, T + 2 * MINUTE, **_still(True, GB))
+    fleet.sample("n1", "G1", T + 2 * MINUTE, T + 4 * HOUR, memory_used_bytes=20 * GB)
+    fleet.sample("n1", "G2", T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    assert _minutes(fleet)["held_idle"] == 225
+
+
+def test_a_job_that_computes_on_processors_for_hours_does_not_load() -> None:
+    """An hour may be the preparation of a load; what goes on holds GPUs for nothing."""
+    fleet = _held()
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    assert _minutes(fleet) == {"starting": 120, "held_idle": 360}
+
+
+def test_a_load_that_pauses_for_longer_than_a_start_takes_is_over() -> None:
+    """Half of it came, then nothing: what is held after it is not starting."""
+    fleet, every = _held(), MINUTE
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, T + 20 * MINUTE, every, 30 * GB)
+        fleet.sample("n1", gpu, T + 20 * MINUTE, T + 2 * HOUR, **_still(True, 33 * GB))
+        fleet.sample("n1", gpu, T + 2 * HOUR, T + 4 * HOUR, **_still(True, 60 * GB))
+    assert _minutes(fleet) == {"starting": 40, "held_idle": 440}
+
+
+def test_a_person_who_computes_in_a_session_does_not_load() -> None:
+    """A notebook computes on its host's processors: that is no model on its way."""
+    fleet = Fleet()
+    fleet.own("n1", ["G1"])
+    fleet.hold(RUN, "n1", ["G1"], T, T + 4 * HOUR, name="jupyter")
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
+    fleet.sample("n1", "G1", T, T + 4 * HOUR, **_still(True, GB))
+    assert _minutes(fleet)["starting"] == 15
+
+
+@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
+def test_kernels_before_the_memory_is_there_are_no_work(
+    sku: str, seconds: int, minutes: int, size: int, has_sm: bool
+) -> None:
+    """Weights are unpacked and graphs captured on the GPU: a tenth of it is busy, and then its memory grows."""
+    fleet, every, loaded = _held(sku), seconds * SECOND, T + minutes * MINUTE
+    work = loaded + 10 * MINUTE
+    capturing: Row = {
+        "utilization_ratio": 0.2,
+        "utilization_zero_ratio": 0.8,
+        "sm_active_ratio": 0.1 if has_sm else None,
+    }
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, loaded, every, size * GB, has_sm)
+        fleet.sample("n1", gpu, loaded, work, every=every, **capturing, memory_used_bytes=(size + 10) * GB)
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 16) * GB))
+    assert _minutes(fleet)["starting"] == 2 * (minutes + 10)
+
+
+def test_a_replica_that_has_loaded_for_long_waits_for_requests() -> None:
+    """Its load is a start, and what follows is the reserve of a service that has told of itself."""
+    fleet = _held(run=POD, name="coder", scheduler="kubernetes")
+    loaded = T + 43 * MINUTE
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, loaded, MINUTE, 60 * GB)
+        fleet.sample("n1", gpu, loaded, T + 4 * HOUR, **_still(True, 63 * GB))
+    # An engine that spins in wait of requests computes, and loads nothing once it tells of itself.
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=POD, cpu_seconds=90.0)
+    _tell(fleet, "service_samples", loaded, T + 4 * HOUR, run_id=POD, requests=0, running=0)
+    found = _minutes(fleet, POD)
+    assert found["starting"] == 2 * 43
+    assert set(found) == {"starting", "headroom", "held_idle"}
+
+
+def test_a_load_is_the_same_however_its_rows_arrive() -> None:
+    """It takes longer than an hour looks ahead: each hour goes on from the one before, and no later word is missed."""
+    rows: list[tuple[str, Row]] = []
+
+    class Recorder(Fleet):
+        def add(self, table: str, rows_of: Any) -> None:
+            rows.extend((table, dict(row)) for row in rows_of)
+
+    recorder = Recorder()
+    recorder.own("n1", ["G1", "G2"])
+    recorder.hold(RUN, "n1", ["G1", "G2"], T + 20 * MINUTE, T + 6 * HOUR)
+    for gpu in ("G1", "G2"):
+        _grow(recorder, gpu, T + 130 * MINUTE, 5 * MINUTE, 40 * GB)
+        recorder.sample("n1", gpu, T + 130 * MINUTE, T + 190 * MINUTE, every=5 * MINUTE, **_still(True, 43 * GB))
+        recorder.sample("n1", gpu, T + 190 * MINUTE, T + 6 * HOUR, every=5 * MINUTE)
+    _tell(recorder, "run_samples", T + 130 * MINUTE, T + 190 * MINUTE, 5 * MINUTE, run_id=RUN, cpu_seconds=600.0)
+    at_once, hourly, late = Fleet(), Fleet(), Fleet()
+    for table, row in rows:
+        at_once.add(table, [row])
+    assert _minutes(at_once)["starting"] == 2 * 170
+    known = [(table, row) for table, row in rows if table in ("ownership", "allocations")]
+    told = [(table, row) for table, row in rows if (table, row) not in known]
+    for fleet, order in (
+        (hourly, sorted(told, key=lambda one: int(str(one[1]["started_at"])))),
+        (late, sorted(told, key=lambda one: (one[0] == "run_samples", int(str(one[1]["started_at"]))))),
+    ):
+        for table, row in known:
+            fleet.add(table, [row])
+        for first in range(0, len(order), 20):
+            for table, row in order[first : first + 20]:
+                fleet.add(table, [row])
+            fleet.analyze()
+        assert fleet.rows() == at_once.rows()
