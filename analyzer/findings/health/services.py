@@ -26,7 +26,8 @@ _SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seco
 _QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
 _PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
 _STARTING_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
-_STARTS_LEAST = 2  # one start is a start
+_LONG_MS = Thresholds().starting_ms  # what any start may take; GPUs taken within it are taken together
+_STARTS_LEAST = 2  # one start is a start, if it is a short one
 _LIMIT = "<- the limit"
 
 Values = Mapping[str, object]
@@ -135,7 +136,7 @@ SERVICE_RULES: tuple[tuple[str, ServiceRule], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """The starts of one service in a period: of each GPU of each attempt of each run, milliseconds."""
+    """The starts of one service in a period, milliseconds: GPUs that a run took at one time start once."""
 
     service: str
     team: str | None
@@ -143,6 +144,7 @@ class Starts:
     held_ms: int
     starting_ms: int
     starts: int
+    gpus: int
     usual_ms: int | None
     longest_ms: int
     answer_ms: int | None  # the median run's time from its start to its first answered request
@@ -159,7 +161,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
                 lines = [*_full(figures)] if judge is _full_host else None
                 yield _of_service(name, figures, said, lines)
     (select,) = statements("findings/health/cold_starts.sql")
-    for service, team, run_ids, *sums in rows_of(session, span, select):
+    for service, team, run_ids, *sums in rows_of(session, span, select, together_us=_LONG_MS * 1000):
         starts = Starts(service, team, tuple(run_ids), *sums)
         yield from start_notices(starts, span)
         if starts.starts and starts.answer_ms is None:
@@ -167,8 +169,9 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
 
 
 def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
-    """Yield the notice where starting is a part of the service's cost."""
-    if starts.starts < _STARTS_LEAST or starts.starting_ms * 1000 < starts.held_ms * _STARTING_PERMILLE:
+    """Yield the notice where starting is a part of the service's cost: several starts, or one that takes long."""
+    is_usual = starts.starts < _STARTS_LEAST and starts.longest_ms <= _LONG_MS
+    if is_usual or starts.starting_ms * 1000 < starts.held_ms * _STARTING_PERMILLE:
         return
     values = {
         "share": percent(starts.starting_ms, starts.held_ms, 0),

@@ -280,12 +280,12 @@ WORDS: Mapping[str, NoticeWords] = {
         confidence="medium",
     ),
     "serving/cold_starts": NoticeWords(
-        "{service} spent {starting_ms:decimal_hours} GPU-hours starting up, {share} of what it held: GPUs were started "
-        "{starts} times, median {usual:,.0f} s. Weights on local disk, fewer restarts or a warm reserve shorten "
-        "it.",
+        "{service} spent {starting_ms:decimal_hours} GPU-hours starting up, {share} of what it held: "
+        "{starts:count start} of {gpus:count GPU}, median {usual:,.0f} s. Weights on local disk, fewer restarts or a "
+        "warm reserve shorten it.",
         (
-            ("starts", "{starts} GPUs in {days:count day}"),
-            ("start of a GPU", "median {usual:,.0f} s, longest {longest:,.0f} s"),
+            ("starts", "{starts}, of {gpus:count GPU}, in {days:count day}"),
+            ("time of a start", "median {usual:,.0f} s, longest {longest:,.0f} s"),
         ),
         "the service starts as often and takes as long with its weights on local disk",
         actor="run",

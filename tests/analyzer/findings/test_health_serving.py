@@ -10,7 +10,7 @@ from analyzer.findings.health.notice import Notice, Span
 from analyzer.findings.health.services import SERVICE_RULES, ServiceFigures, ServiceRule, Starts, start_notices
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
-from tests.analyzer.ledger.serving_services import T, declared, replica, says
+from tests.analyzer.ledger.serving_services import RESTS, T, declared, replica, says
 
 END = T + 2 * HOUR
 WELL = ServiceFigures("chat", None, ("r",), 7_200_000, 7_200_000, 0, 400, 7_200_000, 0, 7_200_000, 0, slo_ms=7_200_000)
@@ -133,15 +133,35 @@ def test_starts_are_counted_with_their_gpu_hours() -> None:
     notice = noticed(fleet)["cold_starts"]
     assert "spent 0.3 GPU-hours starting up" in notice.sentence
     seen = {line.what: line.seen for line in notice.evidence}
-    assert seen["start of a GPU"] == "median 600 s, longest 600 s"
+    assert seen["time of a start"] == "median 600 s, longest 600 s"
     assert seen["first answer"] == "11.0 min after the start of a run (median)"
 
 
 def test_one_start_and_short_starts_are_not_mentioned() -> None:
     """Whatever runs has started once."""
     week = Span(T, T + 7 * DAY)
-    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**8, 1, 10**8, 10**8, None), week)) == []
-    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**6, 9, 10**5, 10**6, None), week)) == []
+    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**8, 1, 8, 8 * 10**5, 8 * 10**5, None), week)) == []
+    assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**6, 9, 9, 10**5, 10**6, None), week)) == []
+
+
+@pytest.mark.parametrize(("hosts", "gpus", "minutes"), [(2, 8, 43), (1, 4, 27), (3, 2, 75)])
+def test_one_long_start_of_many_gpus_is_told_as_one(hosts: int, gpus: int, minutes: int) -> None:
+    """A model on two hosts loads once, however many GPUs wait for it, and however its pods follow on one another."""
+    fleet, run = Fleet(), "kubernetes/prod/coder"
+    for host in range(hosts):
+        begun, work = T + host * MINUTE, T + minutes * MINUTE
+        names = [f"G{host}.{number}" for number in range(gpus)]
+        fleet.own(f"n{host}", names)
+        fleet.hold(run, f"n{host}", names, begun, END + 2 * HOUR, name="coder", queue="serving", scheduler="kubernetes")
+        for gpu in names:
+            for at in range(T, work, MINUTE):
+                grown = 10**9 * (at - T) // MINUTE
+                fleet.sample(f"n{host}", gpu, at, at + MINUTE, **(RESTS | {"memory_used_bytes": grown}))
+            fleet.sample(f"n{host}", gpu, work, END + 2 * HOUR)
+    notice = noticed(fleet)["cold_starts"]
+    seen = {line.what: line.seen for line in notice.evidence}
+    assert seen["starts"].startswith(f"1, of {hosts * gpus} GPUs")
+    assert seen["time of a start"] == f"median {minutes * 60:,} s, longest {minutes * 60:,} s"
 
 
 @pytest.mark.parametrize(("rule", "judge"), SERVICE_RULES)
