@@ -87,6 +87,7 @@ BOOKINGS: tuple[Booking, ...] = (
         preprocessing="preprocessing",
         loader_software="loader software",
         host_to_device="host to device",
+        unknown="cause unknown",
     ),
     Booking("unexplained", None, "low utilization, unexplained", "", "unknown", None),
     *_of(

@@ -197,6 +197,7 @@ def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[_PlottedSer
         "storage": (disk, waiting),
         "network_storage": (waiting, disk),
         "host_to_device": (copies,),
+        "unknown": (("waits for data", "%", lambda w: _share(w.data_wait), None),),
         "thermal": (clock,),
         "power": (clock,),
         "hardware": (clock,),

@@ -69,8 +69,8 @@ def severity(windows: Sequence[RunWindow]) -> Severity | None:
     whole = sum(window.ms for window in windows)
     if not whole:
         return None
-    still = sum(window.still * window.ms for window in windows) // whole
-    return "slight" if still < MODERATE_PERMILLE else "moderate" if still < SEVERE_PERMILLE else "severe"
+    waited = sum(window.waited * window.ms for window in windows) // whole
+    return "slight" if waited < MODERATE_PERMILLE else "moderate" if waited < SEVERE_PERMILLE else "severe"
 
 
 def need_words(need: Need) -> str:
@@ -144,6 +144,7 @@ def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tup
         return ()
     if state in ("starved", "unexplained"):
         return _lines(
+            _own_word(windows),
             _workers(windows, cause),
             _input(windows, cause),
             _disk(windows, cause),
@@ -162,11 +163,11 @@ def evidence(state: str, cause: str | None, windows: Sequence[RunWindow]) -> tup
 
 
 def speedup(windows: Sequence[RunWindow]) -> str:
-    """Return how much faster a step would be without the stand-still, as text; at least 1.1."""
+    """Return how much faster a step would be without its waits, as text; at least 1.1."""
     if not windows:
         return "1.1"
-    still = sum(window.still * window.ms for window in windows) // max(1, sum(window.ms for window in windows))
-    return f"{max(1.1, 0.9 * 1000 / max(50, 1000 - still)):.1f}"
+    waited = sum(window.waited * window.ms for window in windows) // max(1, sum(window.ms for window in windows))
+    return f"{max(1.1, 0.9 * 1000 / max(50, 1000 - waited)):.1f}"
 
 
 def _lines(*lines: EvidenceLine | None) -> tuple[EvidenceLine, ...]:
@@ -207,6 +208,14 @@ def _rate(bytes_per_second: int) -> str:
 def _span(values: Sequence[int]) -> str:
     low, high = (values[len(values) // 10] + 5) // 10, (values[len(values) * 9 // 10] + 5) // 10
     return f"{low}%" if low == high else f"{low}-{high}%"
+
+
+def _own_word(windows: Sequence[RunWindow]) -> EvidenceLine | None:
+    """Return how long the run says that it waited; that decides, where it was told."""
+    told = _known([window.data_wait for window in windows])
+    return (
+        EvidenceLine("waits for data", f"{_span(told)} of the time, by its own clock", "<- decides") if told else None
+    )
 
 
 def _workers(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | None:

@@ -217,7 +217,7 @@ def _said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     said: list[tuple[str, str | None]] = []
     if (cause := verdict.get("input_cause")) is not None:
         said.append(("starved", cause))
-    elif verdict.get("is_low"):
+    if verdict.get("is_low") and (cause is None or verdict.get("starved_permille", 1000) < 1000):
         said.append(("unexplained", verdict.get("input_suspicion")))
     if verdict.get("cross_rack_permille"):
         said.append(("communicating", "cross_rack"))

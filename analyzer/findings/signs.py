@@ -123,6 +123,8 @@ def signs(
     if not windows:
         return ()
     if state in ("starved", "unexplained"):
+        if cause == "unknown":  # the run's own word, which needs no other
+            return _waiting(windows, limits)
         return (*_waiting(windows, limits), *_cause(cause, windows, limits), *_sureness(windows, limits))
     if state == "communicating":
         return _hang(windows, limits, context) if cause == "hang" else _exchange(cause, windows, limits, context)
@@ -225,6 +227,9 @@ def _sign(
 
 def _waiting(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
     found = [_sign("GPUs without a kernel", windows, lambda w: w.still, limits.low_permille)]
+    told = median([window.data_wait for window in windows])
+    if told is not None:
+        found.append(Sign("waits for data, by its own clock", whole_percent(told), "decides where it is told", None))
     if any(window.dips is not None for window in windows):
         count = partial("{:,} in 10 min".format)
         found.append(_sign("stand-stills", windows, lambda w: w.dips, limits.dips_needed, count))

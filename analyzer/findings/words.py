@@ -51,6 +51,11 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "{Run} waits for copies from host memory to its GPUs {share}.",
         "pinned memory and asynchronous copies do not make a step at least {speedup}x faster",
     ),
+    ("starved", "unknown"): Words(
+        "input: cause unknown",
+        "{Run} waits for its input {share}, by its own clock; what it waits for is not known.",
+        "the time that it reports is not spent waiting for data",
+    ),
     ("held_idle", "never_used"): Words(
         "idle, never used",
         "{Run} holds GPUs that it has never used, {share}.",

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes import exchange, input_starvation, underused
+from analyzer.ledger.causes.data_wait import by_own_word
 from analyzer.ledger.causes.exchange import ExchangeJudgement, Usual, in_rack_rates, keep_rates, learn_rates
 from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
 from analyzer.ledger.causes.serving_holding import hold_to_policy
@@ -74,7 +75,7 @@ def _verdict(
     moved, lagging = _divided(window, exchange.detect(window, facts, in_rack_rate, limits), lag)
     steady = min(1000 - lagging, exchange.steady_permille(window, facts, in_rack_rate, limits))
     crossing = exchange.crossing_permille(window, facts, in_rack_rate, limits)
-    return Verdict(
+    verdict = Verdict(
         window.run_id,
         window.window_ms,
         is_low=judged.is_low and not launches,
@@ -96,6 +97,7 @@ def _verdict(
         is_interactive=facts.is_interactive,
         work=_work(window, facts, limits),
     )
+    return by_own_word(window, verdict, limits)
 
 
 def _divided(window: RunWindow, moved: ExchangeJudgement, lag: Lag) -> tuple[ExchangeJudgement, int]:

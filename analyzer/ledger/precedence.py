@@ -58,7 +58,7 @@ UNWORKED = (
     _Unworked("fixed IS NOT NULL", "held_idle", "fixed"),
     _Unworked("true", "unobserved", "'gap'"),
 )
-_AT_WORK = "input_cause IS NULL AND is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
+_AT_WORK = "is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
 _BEYOND, _IDLE = "still_ms * beyond_policy_permille // 1000", "still_ms * idle_permille // 1000"
 WORKED = (
     _Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
@@ -67,13 +67,11 @@ WORKED = (
     _Worked("headroom", "'beyond_policy'", _BEYOND, "is_service"),
     _Worked("held_idle", "'abandoned'", _IDLE, "is_service"),
     _Worked("held_idle", "'held_memory'", "still_ms", "is_interactive"),
-    _Worked("starved", "input_cause", "still_ms", "input_cause IS NOT NULL AND NOT waits", "input_confidence"),
-    _Worked(
-        "unexplained", _NONE, "still_ms", "input_cause IS NULL AND is_low AND NOT waits", "'low'", "input_suspicion"
-    ),
-    _Worked("productive", "coalesce(work, 'compute')", "still_ms", _AT_WORK),
+    _Worked("starved", "input_cause", "starved_ms", confidence="input_confidence"),
+    _Worked("unexplained", _NONE, "still_ms - starved_ms", "is_low AND NOT waits", "'low'", "input_suspicion"),
+    _Worked("productive", "coalesce(work, 'compute')", "still_ms - starved_ms", _AT_WORK),
     # Between two launches the chip stands still: that is the launching, and no lack of input.
-    _Worked("underused", "underused_cause", "still_ms", "launches AND NOT waits", "underused_confidence"),
+    _Worked("underused", "underused_cause", "still_ms - starved_ms", "launches AND NOT waits", "underused_confidence"),
     _Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),
     _Worked("communicating", "'cross_rack'", "cross_ms + crossing_ms", confidence="exchange_confidence"),
     _Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),

@@ -72,7 +72,7 @@ class Rule:
         return f"{self.revision}.{hashlib.sha256(text.encode()).hexdigest()[:4]}"
 
 
-_INPUT = Rule(2, (*WORK, *INPUT, *_HABIT))
+_INPUT = Rule(3, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
 _THROTTLED = Rule(2, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
 _LOST = Rule(3, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "small_state_bytes", "steady_write_bytes"))
@@ -85,6 +85,7 @@ RULE_OF: dict[str, Rule] = {
     "starved/network_storage": _INPUT,
     "starved/loader_software": _INPUT,
     "starved/host_to_device": _INPUT,
+    "starved/unknown": _INPUT,
     "unexplained/preprocessing": _INPUT,
     "unexplained/storage": _INPUT,
     "unexplained/network_storage": _INPUT,

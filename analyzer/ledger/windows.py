@@ -63,6 +63,7 @@ class RunWindow:
     pressure_cpu: int | None = None
     dips: int | None = None  # stretches of stand-still, where samples are finer than a second
     refills: int | None = None  # of them ended by a copy to the GPU
+    data_wait: int | None = None  # share of the time in which its steps waited for data, by the run's own clock
     # How its ranks stand to one another, of three and more: in the middle, the outermost, and how far most stand off.
     activity_median: int | None = None
     activity_most: int | None = None
@@ -90,6 +91,14 @@ class RunWindow:
     replicas: int | None = None  # of the whole service; None where its policy was not evaluated
     needed: int | None = None
     policy: str | None = None
+
+    @property
+    def waited(self) -> int:
+        """Share in which the GPUs stood still for want of input, if for that: as the run says, else all of it.
+
+        The stand-still bounds the run's word: what GPUs worked through while it waited was no loss.
+        """
+        return self.still if self.data_wait is None else min(self.data_wait, self.still)
 
     def as_json(self) -> str:
         """Return the window as JSON, for the store."""
@@ -132,7 +141,9 @@ class Verdict:
     """What is judged of one run in one window; the booking follows it.
 
     `input_cause` is None where no cause reached medium confidence; then `is_low` books the loss as unexplained, with
-    `input_suspicion` beside it. Permilles divide the time short of the yardstick; what is left is plain collectives.
+    `input_suspicion` beside it. `starved_permille` of the stand-still are booked to `input_cause`: all of it, or what
+    the run itself says that it waited, and then `is_low` books the rest as unexplained. Permilles divide the time
+    short of the yardstick; what is left is plain collectives.
     """
 
     run_id: str
@@ -141,6 +152,7 @@ class Verdict:
     input_cause: str | None = None
     input_suspicion: str | None = None
     input_confidence: Confidence = "low"
+    starved_permille: int = 1000
     is_exchanging: bool = False
     straggler_permille: int = 0
     cross_rack_permille: int = 0

@@ -44,6 +44,7 @@ starved        network_storage     avoidable  platform
 starved        preprocessing       avoidable  run
 starved        loader_software     avoidable  run
 starved        host_to_device      avoidable  run
+starved        unknown             avoidable  run
 unexplained    -                   unknown    -
 productive     compute             useful     -
 productive     memory_bandwidth    useful     -

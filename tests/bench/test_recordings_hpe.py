@@ -46,3 +46,17 @@ def test_waiting_by_epoch_is_what_was_published() -> None:
     assert order >= ALIKE - 1e-9
     assert all(epoch.first_step is not None and epoch.first_step >= SEEN for epoch in epochs)
     assert all((epoch.first_step or 0) > 5 * (epoch.booked or 1) for epoch in epochs)
+
+
+@pytest.mark.parametrize("sensor", ["averaged", "ring"])
+def test_by_its_own_clock_it_is_starved_as_was_published(sensor: str) -> None:
+    """Starved, and not merely unexplained: within a point of 1 - AU in each epoch, though no host was measured."""
+    epochs = judge("clock", sensor, told="clock")
+    assert [epoch.booked for epoch in epochs] == [pytest.approx(epoch.published, abs=CLOSE) for epoch in epochs]
+    assert all(epoch.first_step is not None and epoch.first_step >= SEEN for epoch in epochs)
+
+
+def test_what_it_does_not_call_a_wait_for_data_is_none() -> None:
+    """Its records hold 1.5% of waiting; the rest of the stand-still is at barriers, and is not booked to the input."""
+    epochs = judge("clock", "averaged", told="records")
+    assert [epoch.booked for epoch in epochs] == [pytest.approx(epoch.recorded, abs=CLOSE) for epoch in epochs]

@@ -14,7 +14,8 @@ WITH judged AS (
     CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung,
         coalesce(v.is_exchanging, false) AS is_exchanging) h
 ), s AS (
-    SELECT *, short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
+    SELECT *, if(input_cause IS NULL OR waits, 0, still_ms * starved_permille // 1000) AS starved_ms,
+        short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
         short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
         left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
         left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,

@@ -5,6 +5,37 @@ SELECT k.rid, c.minute // 1000 AS minute_ms, coalesce(c.network_bytes * 2 > c.wr
     FROM checkpoints c JOIN run_keys k USING (run_id)
 WHERE c.minute >= $from_us AND c.minute < $until_us;
 
+-- What runs say of how long their steps waited for data, of the time in which their GPUs worked and saved nothing. A
+-- wait is told when it is over: a word speaks for the time since the run's word before it, in the same hour, so that no
+-- hour needs another's; else for its own interval. A window of which less than half is told is not.
+CREATE OR REPLACE TEMP TABLE data_waits AS
+WITH words AS (
+    SELECT k.rid, p.node, p.started_at // 1000 AS started_ms, p.ended_at // 1000 AS until_ms,
+        milli(p.data_wait_seconds) AS wait_ms, lag(p.ended_at // 1000) OVER (PARTITION BY k.rid, p.node,
+            p.started_at // 3600000000 ORDER BY p.started_at, p.ended_at, p.data_wait_seconds) AS before_ms
+    FROM progress p JOIN run_names k ON k.run_id = p.run_id AND p.started_at >= k.from_us AND p.started_at < k.until_us
+    WHERE p.ended_at > $from_us AND p.started_at < $until_us AND milli(p.data_wait_seconds) >= 0
+        AND p.ended_at > p.started_at
+), told AS (
+    SELECT rid, node, if(started_ms - before_ms BETWEEN 0 AND 600000
+        AND (until_ms - 1) // 3600000 = started_ms // 3600000, before_ms, started_ms) AS from_ms, until_ms,
+        greatest(1, until_ms - from_ms) AS ms, least(wait_ms, ms) AS wait_ms
+    FROM words
+), worked AS (
+    SELECT rid, from_ms // 600000 * 600000 AS window_ms, min(from_ms) AS from_ms, max(from_ms + ms) AS until_ms
+    FROM pieces SEMI JOIN told USING (rid) WHERE NOT is_fixed AND up AND activity IS NOT NULL AND ms > 0 GROUP BY ALL
+), saves AS (
+    SELECT rid, minute_ms // 600000 * 600000 AS window_ms, count(*) * 60000 AS ms FROM checkpoint_minutes GROUP BY ALL
+), sums AS (
+    SELECT w.rid, w.window_ms, any_value(w.until_ms - w.from_ms) AS window_long, count(DISTINCT t.node) AS nodes,
+        sum(o.ms)::BIGINT AS ms, sum(t.wait_ms::HUGEINT * o.ms // t.ms)::BIGINT AS wait_ms
+    FROM worked w JOIN told t ON t.rid = w.rid AND t.from_ms < w.until_ms AND t.until_ms > w.from_ms
+    CROSS JOIN LATERAL (SELECT least(t.until_ms, w.until_ms) - greatest(t.from_ms, w.from_ms) AS ms) o GROUP BY ALL
+)
+SELECT rid, window_ms, least(1000, wait_ms * 1000
+    // greatest(1, least(s.ms, nodes * (window_long - coalesce(c.ms, 0)))))::BIGINT AS data_wait
+FROM sums s LEFT JOIN saves c USING (rid, window_ms) WHERE s.ms * 2 >= window_long;
+
 -- What each slice's working pieces come to in each ten minutes, in one pass over them. `still` is the time without a
 -- kernel; `short` the time in which the chip was busy in the driver's sense and yet below the run's own yardstick, as
 -- spinning in a collective is; `saving` the stand-still of a checkpoint. Clock losses are taken of what is left:
@@ -20,9 +51,12 @@ WITH wide AS (
             if(p.slowed >= $slowed_permille, p.slowed_by, 0) AS slowed_by,
         p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best,
             c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
-        least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille THEN 1000 - p.utilization
+        -- Little of it is noise, unless the run says that it waited; what no sensor can see, it says alone.
+        least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille OR d.data_wait IS NOT NULL
+            THEN coalesce(1000 - p.utilization, if(p.zero IS NULL, least(d.data_wait, 1000 - p.activity), 0))
             ELSE 0 END))::BIGINT AS still
     FROM pieces p
+    LEFT JOIN data_waits d ON d.rid = p.rid AND d.window_ms = p.from_ms // 600000 * 600000
     LEFT JOIN yardsticks y ON y.rid = p.rid AND y.hour_ms = p.from_ms // 3600000 * 3600000
     LEFT JOIN checkpoint_minutes c ON c.rid = p.rid AND c.minute_ms = p.from_ms // 60000 * 60000
     WHERE p.rid IS NOT NULL AND NOT p.is_fixed AND p.up AND p.activity IS NOT NULL AND p.ms > 0
@@ -187,13 +221,14 @@ WITH gpus AS (
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
-    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
+    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, t.data_wait,
         u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
     r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
         w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
-LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN units u ON u.uid = g.slowest_uid
+LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
+LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
 LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT
     JOIN units w ON w.uid = r.power_uid

@@ -23,10 +23,14 @@ What was published is worked out again from the same two files: per rank, the co
 the epoch's time without that rank's first step, then the mean of the ranks (utils/statscounter.py there). No host was
 measured but for the bytes read over the whole run, so that nothing may name a cause: what the ledger calls low and
 unexplained counts as waiting here.
+
+Where rank 0 tells by that clock how long it did not compute, as the published figure counts it, that is `starved`, and
+nothing else is. Where it tells its records' loads alone, the rest of the stand-still, at the barriers, is no input.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -36,6 +40,8 @@ from bench.truth.real.files import SECOND, HpeRun, RankEpoch, hpe_run, hpe_steps
 from bench.truth.real.held import held
 from bench.truth.real.ranking import kendall, spearman
 from bench.truth.real.sensors import SENSORS, Activity, Row, Times, beats
+
+Told: TypeAlias = Literal["nothing", "clock", "records"]
 
 COMPUTE_US = 323_000
 RUN = "declared/hpe/unet3d"
@@ -82,9 +88,13 @@ def place(run: HpeRun, steps: Sequence[RankEpoch], placing: str) -> list[Placed]
 
 
 def tables(
-    run: HpeRun, steps: Sequence[RankEpoch], placed: Sequence[Placed], sensor: str
+    run: HpeRun, steps: Sequence[RankEpoch], placed: Sequence[Placed], sensor: str, told: Told = "nothing"
 ) -> list[dict[str, list[Row]]]:
-    """Return the rows of each host, every second, from the run's begin to its end."""
+    """Return the rows of each host, every second, from the run's begin to its end.
+
+    What rank 0 tells of its waits, its host's agent has: the time that it did not compute, its records' loads, or
+    nothing.
+    """
     start, end = run.started_at // SECOND * SECOND, -(-run.ended_at // SECOND) * SECOND
     edges = beats(start, end, SECOND)
     hosts = sorted({ranked.host for ranked in steps})
@@ -97,16 +107,19 @@ def tables(
             for rank in ranks
             for row in SENSORS[sensor](_activity(rank, steps, placed), edges)
         ]
+        if 0 in ranks and told != "nothing":
+            rows["progress"] = _progress(host, steps, placed, edges, told)
         made.append(rows)
     return made
 
 
-def judge(placing: str, sensor: str) -> list[EpochScore]:
-    """Return what the ledger makes of each epoch."""
+def judge(placing: str, sensor: str, told: Told = "nothing") -> list[EpochScore]:
+    """Return what the ledger makes of each epoch; waiting is what is starved, where the run tells of it."""
     run, steps = hpe_run(), hpe_steps()
     placed = place(run, steps, placing)
-    booked = book(tables(run, steps, placed, sensor), BUCKET_US)
-    return [_epoch_score(run, steps, epoch, booked) for epoch in placed]
+    booked = book(tables(run, steps, placed, sensor, told), BUCKET_US)
+    waiting = WAITING if told == "nothing" else frozenset({"starved"})
+    return [_epoch_score(run, steps, epoch, booked, waiting) for epoch in placed]
 
 
 def worked_out(run: HpeRun, epoch: Sequence[RankEpoch]) -> float:
@@ -151,7 +164,9 @@ def _worked_out_checks(epochs: Sequence[EpochScore]) -> list[Check]:
     ]
 
 
-def _epoch_score(run: HpeRun, steps: Sequence[RankEpoch], placed: Placed, booked: Booked) -> EpochScore:
+def _epoch_score(
+    run: HpeRun, steps: Sequence[RankEpoch], placed: Placed, booked: Booked, waiting: frozenset[str]
+) -> EpochScore:
     mine = [ranked for ranked in steps if ranked.epoch == placed.epoch]
     whole = _whole(mine)[:, 1:]
     began = int(placed.begins[0])
@@ -160,9 +175,9 @@ def _epoch_score(run: HpeRun, steps: Sequence[RankEpoch], placed: Placed, booked
         1 - run.accelerator_use[placed.epoch - 1] / 100,
         worked_out(run, mine),
         1 - COMPUTE_US * whole.shape[1] / float(whole.max(axis=0).sum()),
-        booked.share(RUN, WAITING, placed.first_ended, placed.ended),
+        booked.share(RUN, waiting, placed.first_ended, placed.ended),
         # The first epoch's first batch is the run's first work: until then it is starting, by definition.
-        booked.share(RUN, WAITING | {"starting"}, began, placed.first_ended),
+        booked.share(RUN, waiting | {"starting"}, began, placed.first_ended),
     )
 
 
@@ -170,6 +185,28 @@ def _whole(ranked: Sequence[RankEpoch]) -> Times:
     """Return the wall time of each step, by rank and step."""
     whole: Times = np.array([each.load for each in ranked]) + np.array([each.rest for each in ranked])
     return whole
+
+
+def _progress(host: str, steps: Sequence[RankEpoch], placed: Sequence[Placed], edges: Times, told: Told) -> list[Row]:
+    """Return what rank 0 tells after the load of each step, as its agent adds it up to the second."""
+    loads = {ranked.epoch: np.array(ranked.load) for ranked in steps if ranked.rank == 0}
+    loaded: Times = np.concatenate([epoch.begins + loads[epoch.epoch] for epoch in placed])
+    # By the clock it waits since the computing of the step before, but for what lies before an epoch's first step.
+    since = np.concatenate(
+        [[epoch.begins[0], *(epoch.begins + loads[epoch.epoch])[:-1] + COMPUTE_US] for epoch in placed]
+    )
+    waits = loaded - since if told == "clock" else np.concatenate([loads[epoch.epoch] for epoch in placed])
+    at = np.searchsorted(edges, loaded, "right") - 1
+    return [
+        {
+            "node": host,
+            "started_at": int(edges[beat]),
+            "ended_at": int(edges[beat + 1]),
+            "run_id": RUN,
+            "data_wait_seconds": float(waits[at == beat].sum()) / SECOND,
+        }
+        for beat in np.unique(at).tolist()
+    ]
 
 
 def _activity(rank: int, steps: Sequence[RankEpoch], placed: Sequence[Placed]) -> Activity:
