@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
+from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +286,15 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
     begins = [key for key in known if key.startswith(name)]  # beat: beat_seconds, and not kubelet
     close = begins or get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; the nearest is {close[0]}" if close else f"; known are {', '.join(known)}"
+
+
+@lru_cache(maxsize=256)  # an agent says the same with every batch
+def is_loopback(host: str) -> bool:
+    """Return whether a host of an address is this machine alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 SHARED = "postgres:"  # how settings name a lake that several hosts share; it may be read where no store's file is

@@ -163,6 +163,20 @@ def test_it_runs_as_a_module_and_loads_nothing_heavy() -> None:
     assert ran.returncode == 0
 
 
+def test_a_report_starts_without_what_only_servers_and_analyses_need() -> None:
+    """It took half a second more: one constant brought the server, another pyarrow and numpy."""
+    code = (
+        "import sys, gpuledger\n"
+        "try: gpuledger.main(['report', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'fastapi', 'starlette', 'sqlalchemy', 'pyarrow', 'numpy', 'nanoarrow', 'plotly'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("findngs", "findings"), ("bil", "bill"), ("bill prces", "bill prices"), ("capacity sise", "capacity size")],

@@ -12,6 +12,9 @@ Teller = Literal["scheduler", "host", "run"]
 SCHEMA_VERSION = 5  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
+# Microseconds that a row may name: not before the one, nor further ahead of its batch than the other.
+EARLIEST = 1_420_070_400_000_000  # 2015: no GPU telemetry that anybody still wants is older
+AHEAD_OF_SENDER = 600_000_000  # 10 min: a reading cannot end long after its batch was sealed by the same clock
 # The plausible range of a value by its unit: what lies outside is refused, never clipped.
 _RANGES: dict[str, tuple[float, float]] = {
     "ratio": (0.0, 1.0),

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from agent.wire.contract import AHEAD_OF_SENDER, EARLIEST
 from agent.wire.tables import TABLES
 from agent.wire.units import HOUR_MS, HOUR_US
 from analyzer.ledger.believed import show_believed
@@ -26,7 +27,6 @@ from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
 from collector.lake.damage import lost
 from collector.lake.tiers import kept_from
-from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
 from collector.store.lake import tables_with_rows
 from collector.store.schemas import declared
 from collector.store.seal_mark import COLLECTORS

@@ -24,7 +24,7 @@ from analyzer.ledger.windows import RunFacts
 from analyzer.queries.ledger_query import labels_of
 from analyzer.queries.statements import run as run_sql
 from analyzer.text.words import plain
-from collector.access.erasure import ERASED
+from collector.store.books import ERASED
 from collector.store.session import Session
 
 if TYPE_CHECKING:

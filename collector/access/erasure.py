@@ -23,6 +23,7 @@ from collector.lake.damage import FOLDER
 from collector.lake.lake_files import flush
 from collector.lake.sealing import seal
 from collector.registry import AuditEntry, Registry
+from collector.store.books import ERASED
 from collector.store.database import Store, open_store
 from collector.store.lake import CATALOGUE, found_beside
 from collector.store.power import rewrite
@@ -36,7 +37,6 @@ COLUMNS = frozenset(
     column.name for table in TABLES.values() for column in table.columns if column.sensitivity != "none"
 ) | {"caused_by", "subject", "counts", "verdict", "because", "who", "model_first", "model_last", "moved_project"}
 _FREE_TEXT = ("quarantine", "content")  # rows that were refused: evidence and no data, so that they simply go
-ERASED = "erased-"  # how a pseudonym begins that nobody chose
 _SHORTEST, _LONGEST = 2, 200
 
 

@@ -12,7 +12,6 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
 from re import Pattern
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from collector.access.access import Access
 from collector.access.secret import SECURE_COOKIE, cookie_of, presented
+from collector.config import is_loopback
 from collector.errors import AccessError
 from collector.problem import problem_response
 from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
@@ -334,15 +334,6 @@ def _named_loopback(host: bytes) -> None:
             "without keys this server answers to localhost alone; to be reached by another name, or through a proxy, "
             "it needs keys: gpuledger admin access add",
         )
-
-
-@lru_cache(maxsize=256)  # an agent says the same with every batch
-def is_loopback(host: str) -> bool:
-    """Return whether a host of an address is this machine alone."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _problem(error: AccessError) -> ASGIApp:

@@ -12,8 +12,7 @@ import ssl
 from pathlib import Path
 
 from collector.access.access import Access
-from collector.access.gate import is_loopback
-from collector.config import SHARED, CollectorConfig, load
+from collector.config import SHARED, CollectorConfig, is_loopback, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, open_registry, registry_file
 from collector.registry.tenant import Tenant

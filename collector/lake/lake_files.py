@@ -3,11 +3,14 @@
 And one maintenance transaction where the samples are: in the lake, or in the file of a store without one.
 """
 
+import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from collector.lake.sealing import sync
+from collector.errors import StoreError
 from collector.store.database import Store
 from collector.store.lake import CATALOGUE
 from collector.store.session import Session
@@ -20,6 +23,34 @@ class Outcome:
     said: str
     done: int = 0  # hours, files, rows: what the job counts
     again: bool = False
+
+
+def sync(folder: Path | None) -> None:
+    """Return once everything that was written to the folder's file system would survive a power cut.
+
+    None stands for an object store, which keeps what it has accepted.
+
+    Raises:
+        StoreError: the file system says that it could not.
+    """
+    if folder is None:
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _syncfs(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"cannot sync {folder} to disk: {error.strerror}") from error
+
+
+def _syncfs(descriptor: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "syncfs"):  # outside Linux
+        os.sync()
+    elif library.syncfs(descriptor):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 @contextmanager

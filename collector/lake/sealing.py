@@ -12,7 +12,6 @@ Where all cores are busy those threads go first that answer, then sealing, then 
 safe, and may be sealed a little later; who waits for an answer keeps what it has in memory.
 """
 
-import ctypes
 import logging
 import math
 import os
@@ -22,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,6 +31,7 @@ from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.lake.file_check import note_written
+from collector.lake.lake_files import sync
 from collector.pipeline.batch_commit import NEVER, disown
 from collector.pipeline.decoding.arrow_messages import message_schema
 from collector.pipeline.decoding.batch import BatchPart, merged
@@ -73,34 +72,6 @@ def unpack(body: bytes) -> dict[str, pa.RecordBatch]:
 def _rows(name: str, message: memoryview, schema_version: int) -> pa.RecordBatch:
     parsed = pyarrow.ipc.read_message(pa.py_buffer(message))
     return pyarrow.ipc.read_record_batch(parsed, message_schema(TABLES[name], parsed, schema_version))
-
-
-def sync(folder: Path | None) -> None:
-    """Return once everything that was written to the folder's file system would survive a power cut.
-
-    None stands for an object store, which keeps what it has accepted.
-
-    Raises:
-        StoreError: the file system says that it could not.
-    """
-    if folder is None:
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            _syncfs(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"cannot sync {folder} to disk: {error.strerror}") from error
-
-
-def _syncfs(descriptor: int) -> None:
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "syncfs"):  # outside Linux
-        os.sync()
-    elif library.syncfs(descriptor):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 SEALING = 5

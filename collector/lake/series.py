@@ -10,10 +10,7 @@ the coarsest tier that is fine enough, where it is there; else from what is.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.wire.contract import Column
 from agent.wire.units import HOUR_US, MINUTE_US
@@ -21,6 +18,9 @@ from collector.errors import StoreError
 from collector.lake.tiers import ROLLED, Span, pieces, told_in
 from collector.store.session import Session, literal
 from collector.tier_tables import Tiered, tiered
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # who draws no chart does not need it (store/session.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,11 @@ def _charted(column: Column) -> Column:
     return column
 
 
-def _rows(found: pa.Table, subject: Subject, plan: Plan) -> "pa.Array[pa.Int32Scalar]":
+def _rows(found: "pa.Table", subject: Subject, plan: Plan) -> "pa.Array[pa.Int32Scalar]":
     """Return for each point of each subject which row it is, null where nothing was told."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     numbers = pc.index_in(found.column("key").combine_chunks(), value_set=pa.array(subject.values))
     places = pc.add(pc.multiply(numbers.cast(pa.int64()), plan.count), found.column("point").combine_chunks())
     return pc.index_in(pa.array(range(len(subject.values) * plan.count), pa.int64()), value_set=places)

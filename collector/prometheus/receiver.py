@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from agent.wire.contract import AHEAD_OF_SENDER, EARLIEST
 from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError, StoreError
 from collector.pipeline.batch_commit import Receipt
-from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, EARLIEST
 from collector.pipeline.writer import Writer
 from collector.prometheus.labels import Clusters
 from collector.prometheus.request import Pending, Sent, Written, sent, temporary

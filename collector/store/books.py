@@ -30,6 +30,7 @@ from collector.store.schemas import add_in_transaction, add_missing, columns_the
 from collector.store.seal_mark import make_sealed_table
 from collector.store.session import OpenStore, Session
 
+ERASED = "erased-"  # how a name begins that stands for one that was erased (collector/access/erasure.py)
 # Each table with the column that says which day a row belongs to; None where the whole table is replaced.
 DATED: dict[str, str | None] = {
     "ledger": "hour",

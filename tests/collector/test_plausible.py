@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.wire.contract import SCHEMA_VERSION, Table
+from agent.wire.contract import AHEAD_OF_SENDER, SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import Message, arrow_schema, read_message
-from collector.pipeline.decoding.range_checks import AHEAD_OF_SENDER, LONGEST_INTERVAL, Clock, faults
+from collector.pipeline.decoding.range_checks import LONGEST_INTERVAL, Clock, faults
 from collector.pipeline.decoding.validation import all_fine, sift, suspects
 from tests.collector.batches import NOW, gpu_rows
 

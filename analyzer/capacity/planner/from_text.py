@@ -25,7 +25,7 @@ from analyzer.settings.settings import proxy_address
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import about, read_settings, secret_text, toml_key
 from analyzer.text.words import counted, plain_sentence
-from collector.access.gate import is_loopback
+from collector.config import is_loopback
 
 _TABLE = "model"
 _ENVIRONMENT = "GPULEDGER_MODEL_"

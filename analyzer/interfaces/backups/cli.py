@@ -18,7 +18,6 @@ from collector.backup.manifest import NAME, Layout, Manifest, as_json, open_back
 from collector.backup.restoring import Verdict
 from collector.backup.restoring import restore as put_back
 from collector.backup.restoring import verify as verified
-from collector.backup.routes import PATH
 from collector.config import load
 from collector.errors import BackupError
 from collector.store.database import Store
@@ -127,6 +126,8 @@ def _here(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _by_server(options: argparse.Namespace) -> dict[str, Any]:
+    from collector.backup.routes import PATH  # it brings the server
+
     begun = ask_server_json(options.server, PATH, {"to": options.to, "keep": options.keep})["started_at"]
     until = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < until:

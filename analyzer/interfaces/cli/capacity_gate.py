@@ -38,8 +38,8 @@ from analyzer.capacity.profile.signature import (
 )
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.judgement import reason_of
+from analyzer.interfaces.cli.command import price_micros
 from analyzer.interfaces.cli.decisions import where, who
-from analyzer.interfaces.cli.recording import price_micros
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json, typed, zone_of
 from analyzer.settings.settings import Settings, settings_file

@@ -189,7 +189,8 @@ def _from_recording(options: argparse.Namespace) -> "Ready":
     from analyzer.capacity.profile.gather import Source, capacity_profile
     from analyzer.capacity.profile.signature import of_user
     from analyzer.capacity.profile.work import ProfileRequest
-    from analyzer.interfaces.cli.recording import booked, price_micros
+    from analyzer.interfaces.cli.command import price_micros
+    from analyzer.interfaces.cli.recording import booked
     from analyzer.reports.reader import Reader
 
     path: Path = options.recording

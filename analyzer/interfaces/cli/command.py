@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.wire.units import MICROS
 from analyzer.errors import ConfigError
 from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
@@ -149,3 +151,20 @@ def write(text: str, options: argparse.Namespace) -> None:
         return
     colour = options.format == "text" and not is_ascii(options) and has_colour()
     sys.stdout.write(paint(text) if colour else text)
+
+
+def price_micros(text: str | None) -> int | None:
+    """Return a price in millionths of a GPU-hour's price.
+
+    Raises:
+        ConfigError: it is no amount of money.
+    """
+    if text is None:
+        return None
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < 1e6 or math.isnan(price):
+        raise ConfigError(f"--price {text!r} is not a price per GPU-hour; write it as 2.60")
+    return round(price * MICROS)

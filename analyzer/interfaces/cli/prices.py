@@ -13,7 +13,6 @@ from typing import Any
 from analyzer.errors import ConfigError
 from analyzer.finops.charges.closing import Edited, edited_words
 from analyzer.interfaces.cli.command import asking, report_of
-from analyzer.interfaces.onboarding.runs import unmapped_runs
 from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_data, check_text, checked
 from analyzer.interfaces.questions.question import head_of
 from analyzer.ledger.believed import believing
@@ -89,6 +88,8 @@ def prices(argv: list[str]) -> int:
 
 def teams(argv: list[str]) -> int:
     """List the runs of a store that map to no team. Return 1 where there are any."""
+    from analyzer.interfaces.onboarding.runs import unmapped_runs  # it brings pyarrow
+
     parser = argparse.ArgumentParser(
         prog="gpuledger bill teams", description="Whose a run is, by the rules of teams.toml."
     )

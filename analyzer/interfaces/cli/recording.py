@@ -1,6 +1,5 @@
 """A recording of `gpuledger run`, read through the same door and judged by the same rules as a fleet's telemetry."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,9 +8,8 @@ from pathlib import Path
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
-from agent.wire.units import MICROS
 from analyzer.analysis import analyze
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
 from analyzer.prices.price_book import FlatPriced
 from analyzer.reports.host_side import HostSide, host_side
@@ -48,23 +46,6 @@ class RecordingReport:
     def microseconds(self) -> int:
         """How long it took, or was watched."""
         return max(0, self.until - self.header.started_at)
-
-
-def price_micros(text: str | None) -> int | None:
-    """Return a price in millionths of a GPU-hour's price.
-
-    Raises:
-        ConfigError: it is no amount of money.
-    """
-    if text is None:
-        return None
-    try:
-        price = float(text)
-    except ValueError:
-        price = -1.0
-    if not 0 <= price < 1e6 or math.isnan(price):
-        raise ConfigError(f"--price {text!r} is not a price per GPU-hour; write it as 2.60")
-    return round(price * MICROS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,17 @@ from analyzer.interfaces.cli.command import (
     add_paper,
     asking,
     is_ascii,
+    price_micros,
     report_of,
     request_of,
     width_of,
     write,
 )
-from analyzer.interfaces.cli.recording import price_micros, recording_report
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
 from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
 from analyzer.interfaces.questions.question import Question, formatted
 from analyzer.interfaces.text.recommendation_files import schema_text
-from analyzer.interfaces.text.recording_text import recording_text
 from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern
 from analyzer.reports.compare import checked_kind
 from analyzer.text.as_json import as_json
@@ -114,6 +113,9 @@ def compare(argv: list[str]) -> int:
 
 
 def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
+    from analyzer.interfaces.cli.recording import recording_report  # analyses, as no other report does
+    from analyzer.interfaces.text.recording_text import recording_text
+
     before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
     if options.format == "json":
         write(as_json("compare_recordings", {"before": before, "after": now}), options)
@@ -182,6 +184,9 @@ def _ask(question: Question[Any], options: argparse.Namespace, step_log: StepTim
 
 
 def _recording(options: argparse.Namespace) -> int:
+    from analyzer.interfaces.cli.recording import recording_report
+    from analyzer.interfaces.text.recording_text import recording_text
+
     price = price_micros(options.price)
     now = recording_report(options.file, price)
     before = recording_report(options.against, price) if options.against else None

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import SITE_ADDRESS
 from analyzer.settings.toml_model import about, read_settings, secret_text
+from collector.config import is_loopback
 
 _TABLE = "mail"
 _SECURITIES = ("starttls", "tls", "none")
@@ -68,7 +68,7 @@ class MailSettings:
             raise ConfigError(f"[{_TABLE}] port must be 1 to 65535, and timeout_seconds 1 to {MOST_SECONDS}")
         if bool(self.user) != (self.password_file is not None):
             raise ConfigError(f"[{_TABLE}] user and password_file go together; one of them is missing")
-        if self.security == "none" and (self.user or not _is_this_machine(self.host or "localhost")):
+        if self.security == "none" and (self.user or not is_loopback(self.host or "localhost")):
             raise ConfigError(
                 f"[{_TABLE}] security none is only for a server on this machine without a password; use starttls"
             )
@@ -126,14 +126,6 @@ class MailSettings:
         return read_settings(cls, _TABLE, path, known, environ, moved=SITE_ADDRESS)
 
 
-def _is_this_machine(host: str) -> bool:
-    """Return whether a host is this machine alone."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 def _address(name: str, text: str) -> None:
     if not _ADDRESS.fullmatch(text) or ".." in text:
         raise ConfigError(
@@ -144,4 +136,4 @@ def _address(name: str, text: str) -> None:
 def _is_followed(url: str) -> bool:
     """Whether mailers follow links to it: RFC 8058 asks for https."""
     parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(parts.hostname or ""))
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))

@@ -17,9 +17,8 @@ from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
 from analyzer.server_client import TOKEN
 from analyzer.settings.settings import Settings, settings_file
-from collector.access.gate import is_loopback
 from collector.access.open_access import access_of, require_way_in
-from collector.config import CollectorConfig, load
+from collector.config import CollectorConfig, is_loopback, load
 from collector.http.server import listen
 from collector.store.database import Store
 

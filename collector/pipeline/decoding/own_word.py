@@ -9,6 +9,7 @@ that was told lies side by side (analyzer/ledger/believed.py).
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +18,9 @@ from agent.wire.tables import HOST_AUTHORITIES, TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import Batch
 from collector.pipeline.decoding.range_checks import Mask, Reason, pc
-from collector.registry.roles import Principal
+
+if TYPE_CHECKING:
+    from collector.registry.roles import Principal  # its package brings SQLAlchemy, which decoders do without
 
 _BEFORE_FIRST_US = 86_400_000_000  # a day: an agent's first batch has nothing in it that is much older than itself
 _GPUS = ("gpu_uuid", "parent_uuid")
@@ -39,7 +42,7 @@ class Host:
     gpus: frozenset[str]
 
 
-def check_host(principal: Principal | None, batch: Batch) -> None:
+def check_host(principal: "Principal | None", batch: Batch) -> None:
     """Check that a batch is of the host whose key its sender shows.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
-from agent.wire.contract import Column, Table
+from agent.wire.contract import AHEAD_OF_SENDER, EARLIEST, Column, Table
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
 
@@ -20,8 +20,6 @@ pc: Any = pyarrow.compute  # its published types refuse plain numbers and arrays
 Array: TypeAlias = Any
 Mask: TypeAlias = Any  # a BooleanArray
 
-EARLIEST = 1_420_070_400_000_000  # 2015: no GPU telemetry that anybody still wants is older
-AHEAD_OF_SENDER = 600_000_000  # 10 min: a reading cannot end long after its batch was sealed by the same clock
 _AHEAD_OF_US = 86_400_000_000  # a day: a clock so wrong is not corrected for but refused
 LONGEST_INTERVAL = 32 * 86_400_000_000  # a month; one row over years would be booked into every hour of them
 LONGEST_TEXT = 4096  # bytes

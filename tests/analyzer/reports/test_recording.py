@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.cli.recording import price_micros, recording_report
+from analyzer.interfaces.cli.command import price_micros
+from analyzer.interfaces.cli.recording import recording_report
 from analyzer.interfaces.cli.report import report_recording
 from analyzer.interfaces.text.recording_text import against_sentence, recording_text
 from analyzer.interfaces.text.run_text import came_out, head_pairs

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from collector.access.access import Access
-from collector.access.gate import ENDPOINTS, UNKNOWN, endpoint_of, is_loopback
-from collector.config import CollectorConfig
+from collector.access.gate import ENDPOINTS, UNKNOWN, endpoint_of
+from collector.config import CollectorConfig, is_loopback
 from collector.registry import open_registry
 from collector.registry.roles import KEY_ROLES, ROLES, Principal, Right
 from tests.collector.access.conftest import TOKEN, add_key, bearer
