@@ -26,11 +26,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from agent.wire.contract import Table
+from agent.wire.contract import EARLIEST, Table
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import Message
 from collector.pipeline.decoding.range_checks import (
-    EARLIEST,
     LONGEST_INTERVAL,
     LONGEST_TEXT,
     Array,
