@@ -12,6 +12,7 @@ from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.host_side import Device, HostSide
+from analyzer.reports.recommendation_words import saves_in_run
 from analyzer.reports.run import RunDocument
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, bar_column, paper_lines
@@ -225,14 +226,18 @@ def _try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[
     for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
         found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")
         found += [f"       {line}" for each in advice.artefacts for line in folded(each, layout.width - 7)]
-        found += layout.wrap(_faster(advice, report), "     ", "     ")
+        price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
+        found += layout.wrap(f"{_gain(advice, run, report)}; {price}", "     ", "     ")
     return ["TRY", *found] if found else []
 
 
-def _faster(advice: Recommendation, report: RecordingReport) -> str:
-    """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45); costs nothing": the week's saving, scaled to this run."""
-    price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
-    return f"{clock(report.microseconds // SECOND_US)} -> about {predicted(advice, report).words}; {price}"
+def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> str:
+    """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45)"; of a change that ends no wait, the GPU time it frees."""
+    said = predicted(advice, report)
+    if said is None:
+        saves = saves_in_run(advice, run.span.end - run.span.start, run.currency)
+        return f"saves {saves}; the run takes as long"
+    return f"{clock(report.microseconds // SECOND_US)} -> about {said.words}"
 
 
 def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]:

@@ -64,14 +64,25 @@ class Predicted:
         return f"{clock(self.p50)} (P20 {clock(self.p20)}, P80 {clock(self.p80)})"
 
 
-def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted:
-    """Return how long the command of a recording would have taken with this change."""
+def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted | None:
+    """Return how long the command of a recording would have taken with this change.
+
+    None where the change ends no wait: a GPU that is not held any more makes the command no faster.
+    """
     if report.run is None:
         raise AssertionError("BUG: nothing is recommended where no GPU was seen")
+    against = [finding for finding in report.run.findings if finding.id in advice.finding_ids]
+    if not any(_ends_a_wait(advice, finding) for finding in against):
+        return None
     saved = advice.in_span(advice.saves_milliseconds, report.run.span.end - report.run.span.start)
     wall, gpus = report.microseconds // 1000, max(1, report.header.gpus)
     p20, p50, p80 = (max(0, wall - part // gpus) // 1000 for part in (saved.p20, saved.p50, saved.p80))
     return Predicted(advice.title, p20, p50, p80)
+
+
+def _ends_a_wait(advice: "Recommendation", against: Finding) -> bool:
+    """Whether a run is faster by a change: not by one that ends it, or that frees GPUs for which nobody waited."""
+    return against.state in _WAITS and not advice.ends_work
 
 
 def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") -> str | None:
@@ -82,7 +93,7 @@ def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") ->
     facts = report.facts
     if facts.started_at is None or facts.ended_at is None or facts.started_at < report.span.start:
         return None
-    if against.state not in _WAITS or not advice.saves_milliseconds.p50 or not facts.gpus:
+    if not _ends_a_wait(advice, against) or not advice.saves_milliseconds.p50 or not facts.gpus:
         return None
     wall = facts.ended_at - facts.started_at
     saved_ms = advice.in_span(advice.saves_milliseconds, report.span.end - report.span.start).p50 // facts.gpus
@@ -91,15 +102,15 @@ def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") ->
 
 
 def came_out(before: "RecordingReport", now: "RecordingReport") -> str | None:
-    """Return what was predicted for the first change that was proposed then, and where this run lies against it.
+    """Return what was predicted for the first change that was to make it faster, and where this run lies against it.
 
-    None where nothing was proposed, or one of the two did not end well: a failure is no success.
+    None where no such change was proposed, or one of the two did not end well: a failure is no success.
     """
-    if before.run is None or not before.run.recommendations:
+    if before.run is None or any(each.ended is None or each.ended.exit_code != 0 for each in (before, now)):
         return None
-    if any(each.ended is None or each.ended.exit_code != 0 for each in (before, now)):
+    said = next(filter(None, (predicted(advice, before) for advice in before.run.recommendations)), None)
+    if said is None:
         return None
-    said = predicted(before.run.recommendations[0], before)
     took = now.microseconds // 1_000_000
     if took > said.p20:
         place = "came out slower than the range"
@@ -262,9 +273,9 @@ def large(number: int) -> str:
 
 
 def run_sentence(report: RunDocument) -> str:
-    """Return the answer: the largest finding's own sentence, or how the run did."""
+    """Return the answer: the largest finding's own sentence, after what is larger and unexplained; or how it did."""
     if report.findings:
-        return report.findings[0].claim
+        return f"{_unexplained_words(report)}{report.findings[0].claim}"
     useful, whole = report.breakdown.of("useful"), report.breakdown.measured
     if not whole.milliseconds:
         return "Nothing was measured of its GPU time: what it did with it is not known."
@@ -277,6 +288,15 @@ def run_sentence(report: RunDocument) -> str:
     if largest is None:
         return f"{told}."
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."
+
+
+def _unexplained_words(report: RunDocument) -> str:
+    """Return how much of a run nobody can explain, where that is more than its largest finding; else nothing."""
+    unexplained = report.breakdown.measured.of("unknown").milliseconds
+    if unexplained <= report.findings[0].milliseconds:
+        return ""
+    share = percent(unexplained, report.breakdown.milliseconds)
+    return f"{share} of its GPU time is low utilization without a proven cause; the largest loss that has one: "
 
 
 def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str) -> list[str]:

@@ -14,11 +14,18 @@ GPUS = 4
 
 
 def write_recording(
-    path: Path, minutes: int, waiting: bool, *, ended: bool = True, gpus: int = GPUS, says: Row | None = None
+    path: Path,
+    minutes: int,
+    waiting: bool,
+    *,
+    ended: bool = True,
+    gpus: int = GPUS,
+    unused: int = 0,
+    says: Row | None = None,
 ) -> Path:
     """Write a recording of so many minutes; a waiting run stands still for two of every five beats.
 
-    `says` is what the run tells of itself.
+    The last `unused` of its GPUs are never touched. `says` is what the run tells of itself.
     """
     end = START + minutes * 60 * SECOND
     no_gpu = "" if gpus else "libnvidia-ml.so.1 is not installed"
@@ -26,7 +33,7 @@ def write_recording(
     with path.open("w", encoding="utf-8") as file:
         writer = RecordingWriter(file, header)
         writer.batch(_batch(1, end, {"inventory": _inventory(gpus), "allocations": _allocations(gpus, None)}))
-        writer.batch(_batch(2, end, _samples(minutes, waiting, gpus)))
+        writer.batch(_batch(2, end, _samples(minutes, waiting, gpus, unused)))
         if says is not None:
             writer.batch(_batch(4, end, {"progress": [{**_interval(START, SECOND), "run_id": RUN, **says}]}))
         if ended:
@@ -70,7 +77,7 @@ def _allocations(gpus: int, ended_at: int | None) -> list[Row]:
     ]
 
 
-def _samples(minutes: int, waiting: bool, gpus: int) -> dict[str, list[Row]]:
+def _samples(minutes: int, waiting: bool, gpus: int, unused: int) -> dict[str, list[Row]]:
     boards: list[Row] = []
     hosts: list[Row] = []
     disks: list[Row] = []
@@ -78,11 +85,13 @@ def _samples(minutes: int, waiting: bool, gpus: int) -> dict[str, list[Row]]:
     for beat in range(minutes * 60 * SECOND // BEAT):
         when = _interval(START + beat * BEAT, BEAT)
         stalled = waiting and beat % 5 >= 3
-        boards += [{**when, "gpu_uuid": f"GPU-{n}", **_board(stalled)} for n in range(gpus)]
+        working = gpus - unused
+        boards += [{**when, "gpu_uuid": f"GPU-{n}", **_board(stalled)} for n in range(working)]
+        boards += [{**when, "gpu_uuid": f"GPU-{n}", **_UNUSED} for n in range(working, gpus)]
         hosts.append({**when, "cpu_busy_ratio": 0.19, "cpu_iowait_ratio": 0.0, "pressure_io_some_ratio": 0.0})
         moved = 4_150_000_000 if not stalled else 400_000_000
         disks.append({**when, "device": "nvme0n1", "mount_kind": "block", "read_bytes": moved, "busy_ratio": 0.04})
-        for n in range(gpus):
+        for n in range(working):
             busiest = 0.99 if waiting else 0.35
             processes.append(
                 {
@@ -94,9 +103,20 @@ def _samples(minutes: int, waiting: bool, gpus: int) -> dict[str, list[Row]]:
                     "workers_busiest_cpu_ratio": busiest,
                     "workers_waiting_ratio": 0.0,
                     "cpu_seconds": 2 * busiest * 5,
+                    "memory_used_bytes": 60 * 2**30,
                 }
             )
     return {"gpu_samples": boards, "host_samples": hosts, "disk_samples": disks, "process_samples": processes}
+
+
+_UNUSED: Row = {
+    "up": True,
+    "utilization_ratio": 0.0,
+    "utilization_zero_ratio": 1.0,
+    "sm_active_ratio": 0.0,
+    "memory_used_bytes": 3 * 2**20,
+    "power_watts": 70.0,
+}
 
 
 def _board(stalled: bool) -> Row:

@@ -129,3 +129,19 @@ def test_a_prediction_is_held_to_what_came(tmp_path: Path) -> None:
     killed = recording_report(write_recording(tmp_path / "killed.json", 30, False, ended=False), None)
     assert came_out(before, killed) is None
     assert came_out(after, before) is None  # nothing was proposed
+
+
+def test_a_gpu_that_comes_free_makes_no_run_faster(tmp_path: Path) -> None:
+    """Half of its GPU time is freed, and it takes as long: no later run is held to half of its length."""
+    alone = recording_report(write_recording(tmp_path / "alone.json", 45, False, gpus=2, unused=1), None)
+    assert alone.run is not None
+    assert [one.kind for one in alone.run.recommendations] == ["right_size"]
+    assert "-> about" not in recording_text(alone, TextLayout())
+    after = recording_report(write_recording(tmp_path / "after.json", 45, False, gpus=1), None)
+    assert came_out(alone, after) is None
+    waiting = recording_report(write_recording(tmp_path / "waiting.json", 45, True, gpus=2, unused=1), None)
+    assert waiting.run is not None
+    assert [one.kind for one in waiting.run.recommendations] == ["right_size", "more_cpu"]
+    told = came_out(waiting, after)
+    assert told is not None
+    assert told.startswith("predicted then for 4 loader workers per rank"), "what was to make it faster"
