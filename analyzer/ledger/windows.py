@@ -47,6 +47,8 @@ class RunWindow:
     cpu_busy: int | None = None
     host_pressure_io: int | None = None
     host_pressure_cpu: int | None = None
+    host_pressure_memory: int | None = None  # of the host that waits most
+    host_memory_spare: int | None = None  # available without swapping, on the host that has least
     disk_busy: int | None = None
     block_read: int | None = None  # bytes a second, all nodes of the run
     mount_read: int | None = None

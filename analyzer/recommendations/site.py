@@ -1,24 +1,13 @@
 """The site as placement sees it: hosts, runs and services, what stood free meanwhile, and what is free now."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from agent.wire.units import HOUR_MS
-from analyzer.findings.finding import Finding
-from analyzer.findings.health.notice import rolled_until
 from analyzer.findings.health.queues import Wait
-from analyzer.ledger.boards import load_boards
-from analyzer.ledger.thresholds import Thresholds
-from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.checkpoints import Checkpoints, Failures, checkpoints
+from analyzer.measures.efficiency.checkpoints import Checkpoints
 from analyzer.prices.price_book import PriceBook
-from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Placement
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 _LABELS = "labels "  # how the source of a place begins where Kubernetes' labels of nodes told it
 
@@ -93,8 +82,12 @@ class Placed:
     model: str | None = None
     active_seconds: int | None = None
     idle_seconds: int | None = None
+    has_computed: bool | None = None  # any of its GPUs did more than spin for its peers
+    memory_is_full: bool | None = None  # on any of its hosts, at any time
     gpu_bytes: int | None = None
     host_bytes: int | None = None
+    idle_ranks: int | None = None  # GPUs that a process of it holds and on which no kernel of it ever ran
+    ends_in_saves: bool = False  # half of its failed attempts or more were seen to break off a save
 
     @property
     def gpus_per_host(self) -> int:
@@ -164,13 +157,13 @@ class KindRate:
 
 
 # Readings of samples, as large as the fleet's history; all others are of the ledger and the facts.
-_SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints"))
+SAMPLED = frozenset(("states", "services", "feeds", "power", "gauges", "checkpoints", "ranks"))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """Hosts by name and runs by id; `slow_hosts` are those on which a run lost most of what heat or
-    hardware took of its clocks.
+    hardware took of its clocks, `slowed` what each of its GPUs lost of its clock for any reason, in milliseconds.
 
     `waiting` are runs that still wait as the period ends, `feeds` what a run receives from other runs, `limited` GPUs
     below their clock for power. `prices` is the site's book, for what is not owned yet; empty where none was given.
@@ -179,6 +172,7 @@ class Site:
     hosts: dict[str, Host]
     runs: dict[str, Placed]
     slow_hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    slowed: dict[str, dict[str, int]] = field(default_factory=dict)
     gpu_hosts: dict[str, str] = field(default_factory=dict)  # where each GPU is
     services: dict[str, Served] = field(default_factory=dict)
     waiting: tuple[Wait, ...] = ()
@@ -189,7 +183,7 @@ class Site:
     prices: PriceBook = field(default_factory=PriceBook)
     start_us: int = 0
     end_us: int = 0
-    looks: frozenset[str] = _SAMPLED  # what of samples was looked at: of the rest nothing may be said
+    looks: frozenset[str] = SAMPLED  # what of samples was looked at: of the rest nothing may be said
 
     def looks_at(self, what: str) -> bool:
         """Return whether this was looked at: if not, that there is none of it is not known."""
@@ -281,184 +275,3 @@ class Site:
             if rate.sku == sku and purchase_option in (None, rate.purchase_option)
         ]
         return max(found, default=None)
-
-
-_FEED_LEAST_BYTES = 10**9  # ours: less in a whole period is chatter, not input
-
-
-@dataclass(frozen=True, slots=True)
-class SiteQuery:
-    """A period of a store, [start_us, end_us) in microseconds UTC. Every method may raise StoreError.
-
-    What of samples is not among `looks` is not known, and no table of it is asked.
-    """
-
-    session: "Session"
-    start_us: int
-    end_us: int
-    looks: frozenset[str] = _SAMPLED
-
-    def hosts(self) -> dict[str, Host]:
-        """Return the hosts of the ledger by name."""
-        found = {}
-        for node, rack, sku, cores, nvme, gpus, free_ms, hours, *more in self._rows("hosts"):
-            found[node] = Host(node, rack, sku, cores, nvme, gpus, free_ms / (hours * HOUR_MS), *more)
-        for node, state, reason in self._rows("states"):
-            if node in found:
-                free = found[node].gpus_free_now if state == "up" else 0
-                found[node] = replace(found[node], state=state, reason=reason, gpus_free_now=free)
-        return found
-
-    def runs(self) -> dict[str, Placed]:
-        """Return where runs are by id."""
-        on_gpus, on_hosts = self.gpu_peaks(), self.host_peaks()
-        found = {}
-        for run_id, hosts, gpus, cores, on, uuids, is_open, *more in self._rows("runs"):
-            placed = Placed(run_id, tuple(hosts), gpus, cores, tuple(on), tuple(uuids), is_open, *more)
-            found[run_id] = replace(placed, gpu_bytes=on_gpus.get(run_id), host_bytes=on_hosts.get(run_id))
-        return found
-
-    def slow_hosts(self) -> dict[str, tuple[str, ...]]:
-        """Return by run the hosts on which it lost most of what its clocks lost to heat or hardware."""
-        return {run_id: tuple(nodes) for run_id, nodes in self._rows("slow_hosts")}
-
-    def gpu_hosts(self) -> dict[str, str]:
-        """Return where each GPU is."""
-        wanted = "SELECT gpu_uuid, max(node) FROM ledger WHERE hour >= ? AND hour < ? GROUP BY gpu_uuid"
-        rows: list[tuple[str, str]] = [
-            (gpu, node) for gpu, node in self.session.rows(wanted, [self.start_us, self.end_us])
-        ]
-        return dict(rows)
-
-    def services(self) -> dict[str, Served]:
-        """Return what serving stacks said of themselves, by run."""
-        return {run_id: Served(*said) for run_id, *said in self._rows("services")}
-
-    def waiting(self) -> tuple[Wait, ...]:
-        """Return the runs that still wait as the period ends, the one that waited longest first."""
-        _, waits, *_ = statements("findings/health/fragmentation.sql")
-        rows = self.session.rows(waits, {"start": self.start_us, "end": self.end_us, "wait_us": 1})
-        wait = [Wait(*row) for row in rows]
-        # who has begun has hosts, and who gave up did so before the end
-        return tuple(sorted((w for w in wait if not w.nodes and w.until_us >= self.end_us), key=lambda w: w.from_us))
-
-    def feeds(self, hosts: Mapping[str, Host], runs: Mapping[str, Placed]) -> dict[str, tuple[Feed, ...]]:
-        """Return by run what it received from hosts on which one other run was, the most first."""
-        on: dict[str, list[str]] = defaultdict(list)
-        for placed in runs.values():
-            for node in placed.hosts:
-                on[node].append(placed.run_id)
-        found: dict[str, list[Feed]] = defaultdict(list)
-        for run_id, peer, amount in self._rows("feeds"):
-            own = runs.get(run_id)
-            if own is None or peer in own.hosts or peer not in hosts or amount < _FEED_LEAST_BYTES:
-                continue
-            if len(on[peer]) == 1:  # of several nobody can tell whose bytes they were
-                found[run_id].append(Feed(on[peer][0], peer, amount))
-        return {run_id: tuple(sorted(own, key=lambda one: (-one.bytes, one.node))) for run_id, own in found.items()}
-
-    def limited(self) -> dict[str, Limited]:
-        """Return the GPUs that lost clock for power."""
-        load_boards(self.session, Thresholds())
-        return {row[0]: Limited(*row) for row in self._rows("power")}
-
-    def rates(self) -> tuple[KindRate, ...]:
-        """Return what GPU-hours came to, by kind and purchase option."""
-        return tuple(KindRate(*row) for row in self._rows("rates"))
-
-    def checkpoints(self) -> dict[str, Checkpoints]:
-        """Return what is known of the checkpoints of runs that train, by run."""
-        if "checkpoints" not in self.looks:
-            return {}
-        savings = efficiency_query.savings(self.session, self.start_us, self.end_us)
-        failures = efficiency_query.failures(self.session, self.end_us) if savings else Failures(0, 0)
-        known = {saving.run_id: checkpoints(saving, failures) for saving in savings}
-        return {run_id: found for run_id, found in known.items() if found is not None}
-
-    def gpu_peaks(self) -> dict[str, int]:
-        """Return the most memory that was in use on one GPU of each run, in bytes: a gauge, not a need."""
-        if "gauges" not in self.looks:
-            return {}
-        hours, samples, *_ = statements("recommendations/gauges.sql")
-        return self._peaks("gpu_samples", hours, samples)
-
-    def host_peaks(self) -> dict[str, int]:
-        """Return the most memory that was in use on one host by each run, in bytes: a gauge, not a need."""
-        if "gauges" not in self.looks:
-            return {}
-        *_, hours, samples = statements("recommendations/gauges.sql")
-        return self._peaks("run_samples", hours, samples)
-
-    def _peaks(self, table: str, hours: str, samples: str) -> dict[str, int]:
-        edge = min(max(self.start_us, rolled_until(self.session, table)), self.end_us)
-        found: dict[str, int] = {}
-        for select, start, end in ((hours, self.start_us, edge), (samples, edge, self.end_us)):
-            if end > start:
-                for run_id, amount in self.session.rows(select, {"start": start, "end": end}):
-                    found[run_id] = max(amount, found.get(run_id, 0))
-        return found
-
-    def _rows(self, name: str) -> list[tuple[Any, ...]]:
-        if name in _SAMPLED - self.looks:
-            return []
-        (select,) = statements(f"recommendations/{name}.sql")
-        period: dict[str, object] = {"start": self.start_us, "end": self.end_us}
-        return self.session.rows(select, {key: value for key, value in period.items() if f"${key}" in select})
-
-
-def read_site(
-    session: "Session",
-    start_us: int,
-    end_us: int,
-    prices: PriceBook | None = None,
-    *,
-    with_samples: bool = True,
-    about: Sequence[Finding] = (),
-) -> Site:
-    """Read what the store knows of the period; `prices` is the site's book, asked for what the fleet does not own.
-
-    Without samples it is what the ledger and the facts tell, and quick: of gauges, services, flows between runs, power,
-    checkpoints and what schedulers say of hosts it looks at what the findings that it is `about` ask for.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
-    looks = _SAMPLED if with_samples else _looks_for(session, about)
-    reading = SiteQuery(session, start_us, end_us, looks)
-    hosts, runs = reading.hosts(), reading.runs()
-    return Site(
-        hosts,
-        runs,
-        reading.slow_hosts(),
-        reading.gpu_hosts(),
-        reading.services(),
-        reading.waiting(),
-        reading.feeds(hosts, runs),
-        reading.limited(),
-        reading.rates(),
-        reading.checkpoints(),
-        prices or PriceBook(),
-        start_us,
-        end_us,
-        looks,
-    )
-
-
-# What of samples a rule for a finding rests on: without it the rule would say that there is none.
-_LOOKS = {
-    ("starved", "network_storage"): "feeds",
-    ("throttled", "power"): "power",
-    **{("lost_work", cause): "checkpoints" for cause in ("failed", "preempted", "node_failed")},
-}
-
-
-def _looks_for(session: "Session", found: Sequence[Finding]) -> frozenset[str]:
-    """Return what of samples to look at for these findings: of services always what they say of themselves."""
-    looks = {_LOOKS[finding.state, finding.cause] for finding in found if (finding.state, finding.cause) in _LOOKS}
-    runs = sorted({run for finding in found for run in finding.run_ids})
-    if (
-        runs
-        and session.row("SELECT count(*) FROM runs WHERE stage = 'serving' AND run_id IN (SELECT unnest(?))", [runs])[0]
-    ):
-        looks.add("services")
-    return frozenset(looks)

@@ -136,9 +136,10 @@ def _holding(fleet: Fleet) -> None:
 
 
 def _slow_gpu(fleet: Fleet) -> None:
-    """Three GPUs of one host: the first a little below its clock, the second far below it."""
-    gpus = _host(fleet, "s0", gpus=3)
-    fleet.hold("slurm/alpha/straggling", "s0", gpus, T, END)
-    for gpu, clock in zip(gpus, (1.9e9, 1.6e9, 2.0e9), strict=True):
-        slow = {"sm_clock_hertz": clock, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
-        _every_other_minute(fleet, "s0", gpu, nvlink_receive_bytes=10**12, **slow)
+    """Two GPUs of one host, the first a little below its clock, the second far below it; and a peer on another host."""
+    for node, clocks in (("s0", (1.9e9, 1.6e9)), ("s1", (2.0e9,))):
+        gpus = _host(fleet, node, gpus=len(clocks))
+        fleet.hold("slurm/alpha/straggling", node, gpus, T, END)
+        for gpu, clock in zip(gpus, clocks, strict=True):
+            slow = {"sm_clock_hertz": clock, "sm_clock_reference_hertz": 2.0e9, "throttle_thermal_seconds": 60.0}
+            _every_other_minute(fleet, node, gpu, nvlink_receive_bytes=10**12, **slow)

@@ -11,7 +11,8 @@ from analyzer.capacity.planner.problem import UnseenError, means
 from analyzer.errors import ConfigError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.queries.statements import statements
-from analyzer.recommendations.site import Host, Placed, SiteQuery
+from analyzer.recommendations.site import Host, Placed
+from analyzer.recommendations.site_query import SiteQuery
 from analyzer.server_client import ask_server_json, of_this_version, typed
 from analyzer.text.words import counted, plain
 

@@ -34,7 +34,7 @@ def read_known(session: "Session", settings: Settings, prices: Path | None = Non
         StoreError: the store does not answer.
     """
     from analyzer.ledger.coverage import ledger_end
-    from analyzer.recommendations.site import SiteQuery
+    from analyzer.recommendations.site_query import SiteQuery
 
     book = price_book(replace(settings, prices=prices or settings.prices))
     end = ledger_end(session)

@@ -144,7 +144,10 @@ WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
         avg(permille(cpu_busy_ratio))::BIGINT AS cpu_busy,
         avg(permille(pressure_io_some_ratio))::BIGINT AS pressure_io,
-            avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu
+            avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu,
+        avg(permille(pressure_memory_some_ratio))::BIGINT AS pressure_memory,
+        min(memory_available_bytes * 1000 // greatest(1, memory_available_bytes + memory_used_bytes))::BIGINT
+            AS memory_spare
     FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
         AND started_at < $until_us GROUP BY ALL
 ), devices AS (
@@ -214,6 +217,7 @@ WITH gpus AS (
 ), hosts AS (
     SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
         avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu,
+        max(h.pressure_memory) AS host_pressure_memory, min(h.memory_spare) AS host_memory_spare,
             max(h.disk_busy) AS disk_busy,
         amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read,
             amount(sum(h.written)) AS written, amount(sum(h.rdma_out)) AS rdma_out,

@@ -46,6 +46,17 @@ WITH latest AS (
         FILTER (state <> 'held_idle' AND (state <> 'communicating' OR cause IS DISTINCT FROM 'hang')) AS active_at,
         min(bucket_start) AS first_at, max(bucket_start) AS known_at
     FROM run_timeline WHERE bucket_start >= $start GROUP BY run_id
+), busy AS (
+    -- By SM activity where the chip tells it, else by power: what only spins for its peers has computed nothing.
+    SELECT run_id, bool_or(CASE
+            WHEN (counts->>'$.sm_ms')::BIGINT * 2 >= (counts->>'$.ms')::BIGINT
+                THEN greatest((counts->>'$.activity')::BIGINT, (counts->>'$.activity_most')::BIGINT) > $spinning
+            WHEN (counts->>'$.power') IS NOT NULL
+                THEN greatest((counts->>'$.power')::BIGINT, (counts->>'$.power_most')::BIGINT) > $spinning_power
+        END) AS has_computed,
+        bool_or((counts->>'$.host_memory_spare')::BIGINT < $spare) AS lacks_memory,
+        bool_or((counts->>'$.host_pressure_memory')::BIGINT >= $waiting) AS waits_for_memory
+    FROM run_windows WHERE window_start >= $start AND window_start < $end GROUP BY run_id
 )
 SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
     list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
@@ -55,7 +66,10 @@ SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT
     any_value(p.held_micros), any_value(p.productive_ms), any_value(p.productive_micros),
     any_value(u.never_used_ms), any_value(r.exit_status), any_value(r.model),
     (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000,
-        (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000
+        (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000,
+    any_value(y.has_computed),
+    any_value(coalesce(y.lacks_memory OR y.waits_for_memory, y.lacks_memory, y.waits_for_memory))
 FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
 LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) LEFT JOIN clock k USING (run_id)
+LEFT JOIN busy y USING (run_id)
 GROUP BY h.run_id ORDER BY h.run_id

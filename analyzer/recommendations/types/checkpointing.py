@@ -47,10 +47,10 @@ _SPOT_GRACE_SECONDS = 120  # what AWS gives before it takes a spot instance; oth
 def checkpoint(finding: Finding, site: Site) -> Proposal | None:
     """Save state more often, at the cadence that the cost of saving and the rate of failures give.
 
-    None where it was memory that ran out: what dies so dies again, however often it saves. None also where saving more
-    often costs more than failures would, in most weeks.
+    None where that spares nothing: of runs that ran out of memory, die as they save, or never did a step. None also
+    where saving more often costs more than failures would, in most weeks.
     """
-    runs = [one for one in site.placed(finding.run_ids) if one.exit_status != "out_of_memory"]
+    runs = [one for one in site.placed(finding.run_ids) if _spares_work(one, finding.cause)]
     if not runs:
         return None
     known = next((site.checkpoints[one.run_id] for one in runs if one.run_id in site.checkpoints), None)
@@ -74,6 +74,16 @@ def checkpoint(finding: Finding, site: Site) -> Proposal | None:
         move=_stays(site, runs[0]),
         constraints=(_rests_on(known, site),),
     )
+
+
+def _spares_work(placed: Placed, cause: str) -> bool:
+    """Whether there is work to save, and saving it is not what ends the run: what dies so dies again.
+
+    A gang of which a rank never ran a kernel, or which drew no more power than waiting takes, has done no step.
+    """
+    ran_out = placed.exit_status == "out_of_memory" or (cause == "failed" and placed.memory_is_full)
+    has_begun = placed.gpus == 1 or (placed.has_computed is not False and not placed.idle_ranks)
+    return has_begun and not ran_out and not placed.ends_in_saves
 
 
 def _saves(finding: Finding, runs: list[Placed], known: Checkpoints | None, site: Site) -> Share | Saved:

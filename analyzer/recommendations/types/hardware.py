@@ -5,6 +5,7 @@ A limit is raised to that of its kind where it is lower; a board that is held ba
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
@@ -17,6 +18,7 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, some
 
+_FAR_BELOW = 2  # ours: times what its peers lost of their clocks; what all of them lose follows them to any host
 _EMPTY = "# once nothing runs on the host"
 # Notices whose remedy ends what runs there, and what is done once the host is empty.
 REMEDIES = {
@@ -36,13 +38,18 @@ REMEDIES = {
 
 
 def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
-    """Take the host of the slowest GPU out of the run, and those below their clock: any that stays slows all."""
+    """Take the host of the slowest GPU out of the run, and those below their clock: any that stays slows all.
+
+    None where no other host of the run shows that it is the host: a rank may be last because it has the most to do.
+    """
     placed = site.first_run(finding.run_ids)
-    if placed is None or finding.caused_by is None:
+    slowest = site.gpu_hosts.get(finding.caused_by or "", "")
+    if placed is None or slowest not in placed.hosts:
         return None
-    slowest = site.gpu_hosts.get(finding.caused_by, finding.caused_by)
     below = [node for node in site.slow_hosts.get(placed.run_id, ()) if node in placed.hosts and node != slowest]
     out = [slowest, *below]
+    if not _is_below_peers(finding.caused_by or "", placed, out, site):
+        return None
     on = max(dict(zip(placed.hosts, placed.gpus_on, strict=False)).get(node, placed.gpus_per_host) for node in out)
     instead = _free_instead(site, placed, out, on)
     taken = dict(zip(out, instead, strict=False)) if instead else {}
@@ -68,6 +75,13 @@ def replace_slow_gpu(finding: Finding, site: Site) -> Proposal | None:
         moving_gpu_ms=moving,
         slow_hosts=tuple(out),
     )
+
+
+def _is_below_peers(gpu: str, placed: Placed, out: Sequence[str], site: Site) -> bool:
+    """Whether a GPU lost far more of its clock than the run's GPUs on the hosts that stay; False without any."""
+    lost = site.slowed.get(placed.run_id, {})
+    peers = [lost.get(each, 0) for each in placed.gpu_uuids if site.gpu_hosts.get(each, out[0]) not in out]
+    return bool(peers) and lost.get(gpu, 0) > _FAR_BELOW * median(peers)
 
 
 def _free_instead(site: Site, placed: Placed, out: list[str], gpus: int) -> list[Host]:
@@ -155,12 +169,13 @@ def _empty(site: Site, nodes: list[str]) -> Constraint:
 
 
 def limit_power(finding: Finding, site: Site) -> Proposal | None:
-    """Raise a limit that is lower than its kind's; see to boards that are held back below theirs.
+    """Raise a limit that is lower than its kind's; see to boards that are held back below theirs: each for itself.
 
-    None where limits are not known: a board at the limit of its kind has nothing to gain.
+    None where limits are not known: a board at the limit of its kind has nothing to gain. Other boards of its hosts,
+    which the runs do not hold, are not touched.
     """
-    nodes = {node for one in site.placed(finding.run_ids) for node in one.hosts}
-    slow = [one for one in site.limited.values() if one.node in nodes and one.limit_watts is not None]
+    gpus = {gpu for one in site.placed(finding.run_ids) for gpu in one.gpu_uuids}
+    slow = [one for one in site.limited.values() if one.gpu_uuid in gpus and one.limit_watts is not None]
     low = [one for one in slow if (one.usual_watts or 0) > (one.limit_watts or 0)]
     return _raised(low, site) if low else _held_back([one for one in slow if one.is_held_back], finding, site)
 

@@ -109,9 +109,10 @@ def idle_words(runs: Sequence[Placed]) -> str:
 def ask_for_fewer(finding: Finding, site: Site) -> Proposal | None:
     """Do not ask for GPUs on which no kernel ever ran: by how many, the ledger knows.
 
-    None where those that waited worked later on: a session that begins in the afternoon needs its GPU.
+    None where those that waited worked later on: a session that begins in the afternoon needs its GPU. Of a run on
+    several GPUs none is taken on which a rank of it waits, nor where nobody saw whether one does.
     """
-    runs = site.placed(finding.run_ids)
+    runs = [one for one in site.placed(finding.run_ids) if one.gpus == 1 or one.idle_ranks == 0]
     lost_ms = _never_used(finding, runs)
     if lost_ms * _LEAST_OF_LOSS < finding.milliseconds:
         return None

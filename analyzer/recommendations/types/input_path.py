@@ -13,12 +13,16 @@ from analyzer.recommendations.types.moves import moved_to
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, gib, some
 
+_FIRST_WORKERS = 4  # ours, of a rank that loads in its own process: each takes a core and memory
 _UNKNOWN_CORES = Constraint("cores", None, "how many the run may use is not known")
 _COPIED = ", and a copy of its input"
 
 
 def more_workers(finding: Finding, site: Site) -> Proposal | None:
-    """Give the loaders twice the workers, and the run the cores for them, on the hosts where it is."""
+    """Give the loaders twice the workers, and the run the cores for them, on the hosts where it is.
+
+    None where the memory of its hosts is full: each worker keeps batches of its own there.
+    """
     placed = site.first_run(finding.run_ids)
     if placed is None:
         return None
@@ -27,16 +31,16 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
     wanted = _wanted(site, placed, now) if is_full else now
     if is_full and now is not None and wanted is not None and wanted <= now:
         return _full_hosts(placed, site, now)
+    if placed.memory_is_full:
+        return None
     gains = wanted is not None and now is not None and wanted > now
-    twice = None if placed.workers is None else 2 * placed.workers
+    more = _more_workers(placed)
     place = site.place(placed)
     facts = {
         "placed": placed,
-        "title": "twice the loader workers per rank"
-        if twice is None
-        else f"{counted(twice, 'loader worker')} per rank, not {placed.workers}",
+        "title": _title(placed.workers, more),
         "now_workers": _workers(placed.workers),
-        "then_workers": _workers(twice),
+        "then_workers": _workers(more),
         "now_cores": _cores(now),
         "then_cores": _cores(wanted) if gains else _cores(now),
         "why": _why(site, placed, is_full=is_full),
@@ -55,6 +59,20 @@ def more_workers(finding: Finding, site: Site) -> Proposal | None:
             checks.UNTOLD,
         ),
     )
+
+
+def _title(now: int | None, then: int | None) -> str:
+    if then is None:
+        return "twice the loader workers per rank"
+    return f"{counted(then, 'loader worker')} per rank, {f'not {now}' if now else 'where it has none'}"
+
+
+def _more_workers(placed: Placed) -> int | None:
+    """Return twice the workers that were seen; of a rank without any, as many as its cores leave beside itself."""
+    if placed.workers != 0:
+        return None if placed.workers is None else 2 * placed.workers
+    cores = placed.cores_per_gpu
+    return _FIRST_WORKERS if cores is None else max(1, min(_FIRST_WORKERS, cores - 1))
 
 
 def _wanted(site: Site, placed: Placed, now: int | None) -> int | None:
@@ -95,6 +113,8 @@ def _why(site: Site, placed: Placed, *, is_full: bool) -> str:
 
 
 def _workers(count: int | None) -> str:
+    if count == 0:
+        return "no loader worker: each rank loads in its own process"
     return f"{counted(count, 'loader worker')} per rank" if count is not None else "its loader workers"
 
 
@@ -111,9 +131,10 @@ def _core_lines(row: str, placed: Placed, wanted: int, now: int | None) -> tuple
 
 def _loader_lines(placed: Placed) -> tuple[Artefact, ...]:
     """Return the loader's own line; how many workers it has is seen where the agent may look at processes."""
-    if placed.workers is None:
+    wanted = _more_workers(placed)
+    if wanted is None:
         return lines("loader_unknown", placed)
-    return lines("loader", placed, wanted=2 * placed.workers, now=placed.workers)
+    return lines("loader", placed, wanted=wanted, now=placed.workers)
 
 
 def service_cores(placed: Placed, wanted: int, now: int) -> tuple[Artefact, ...]:
@@ -122,9 +143,12 @@ def service_cores(placed: Placed, wanted: int, now: int) -> tuple[Artefact, ...]
 
 
 def pin_memory(finding: Finding, site: Site) -> Proposal | None:
-    """Copy from pinned memory, beside the computation, from the NUMA node that the GPU hangs on."""
+    """Copy from pinned memory, beside the computation, from the NUMA node that the GPU hangs on.
+
+    None where the memory of its hosts is full: what is pinned cannot be swapped.
+    """
     placed = site.first_run(finding.run_ids)
-    if placed is None:
+    if placed is None or placed.memory_is_full:
         return None
     place = site.place(placed)
     return proposal_of(
@@ -151,8 +175,10 @@ def other_disk(finding: Finding, site: Site) -> Proposal | None:
     return moved_to("to_free_disk", placed, site, hosts, saves, also_costs=_COPIED, beside=beside)
 
 
-def _in_memory(placed: Placed, site: Site) -> Proposal:
-    """Keep input in the memory of the run's own hosts: other disks of the same kind would be as full."""
+def _in_memory(placed: Placed, site: Site) -> Proposal | None:
+    """Keep input in the memory of the run's own hosts, unless it is full: other disks of the kind would be as full."""
+    if placed.memory_is_full:
+        return None
     place = site.place(placed)
     patch = pod_patch(placed, {"volumes": [{"name": "input-in-memory", "emptyDir": {"medium": "Memory"}}]})
     return proposal_of(

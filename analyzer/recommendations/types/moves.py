@@ -42,13 +42,17 @@ def moved_to(
     also_costs: str = "",
     served: tuple[Site, Sequence[Placed]] | None = None,
     **facts: object,
-) -> Proposal:
+) -> Proposal | None:
     """Return the move to these hosts; away from its own where they are too few, to whichever become free.
 
-    `row` says why, `cores` are wanted for each GPU, `also_costs` is beside the restart.
+    None where the site has too few of its kind beside its own: it would wait for hosts that there are not. `row` says
+    why, `cores` are wanted for each GPU, `also_costs` is beside the restart.
     """
     cost, moving = restart(placed.gpus)
     has = len(hosts) >= len(placed.hosts)
+    others = [host for host in site.hosts.values() if host.sku == site.sku_of(placed) and host.node not in placed.hosts]
+    if not has and len(others) < len(placed.hosts):
+        return None
     nodes = [host.node for host in hosts] if has else []
     places = list(zip(placed.hosts, site.racks_of(placed.run_id), strict=True))[:4]
     facts |= {

@@ -39,6 +39,7 @@ def run(run_id: str = RUN, nodes: tuple[str, ...] = ("n1",), each: int = 8, **mo
         "held_micros": len(gpus) * 168 * 2_600_000,
         "gpu_bytes": 30 * GIB,
         "host_bytes": 200 * GIB,
+        "idle_ranks": 0,
     }
     if run_id.startswith("kubernetes/"):
         facts |= {"kind": "Deployment", "account": "ml", "members": len(nodes)}

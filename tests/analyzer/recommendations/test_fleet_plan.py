@@ -12,7 +12,8 @@ from agent.wire.units import WEEK_US
 from analyzer.recommendations.fleet_plan.fleet_plan import planned, plans
 from analyzer.recommendations.fleet_plan.fleet_problem import Loss, Now, fleet_problem, read_now
 from analyzer.recommendations.recommendation import Saved
-from analyzer.recommendations.site import Host, Site, read_site
+from analyzer.recommendations.site import Host, Site
+from analyzer.recommendations.site_query import read_site
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import Fleet, priced
 from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _host, small_site

@@ -127,7 +127,7 @@ def test_a_rack_that_can_never_hold_the_run_fails_its_check() -> None:
 def test_a_slow_gpu_is_replaced_within_its_rack() -> None:
     """Another rack would cost the ring what the slow GPU did."""
     hosts = [host("n1"), host("n2"), host("n3", "rack-2", free=8), host("n4", free=8)]
-    where = site(hosts, [run(nodes=("n1", "n2"))])
+    where = site(hosts, [run(nodes=("n1", "n2"))], slowed={RUN: {"n2-3": 3_600_000}})
     slow = finding("communicating", "straggler", caused_by="n2-3")
     found = sound(hardware.replace_slow_gpu(slow, where))
     assert found.move is not None
@@ -437,7 +437,8 @@ def test_whatever_is_proposed_for_a_finding_is_sound(rule: Any, run_id: str) -> 
     on = ("n1",) if rule.cause == "small_kernels" else ("n1", "n2")  # ranks of one run are never packed
     one = run(run_id, on, each=1, stage=stage, idle_seconds=7200)
     where = site([host("n1"), host("n2", "rack-2"), host("n3", free=8)], [one], limited=_limited(500.0, 700.0),
-                 slow_hosts={run_id: ("n1",)}, services={run_id: Served("vllm", 0.5, 0.1, 0.2, 2, 1)})  # fmt: skip
+                 slow_hosts={run_id: ("n1",)}, slowed={run_id: {"n1-0": 3_600_000}},
+                 services={run_id: Served("vllm", 0.5, 0.1, 0.2, 2, 1)})  # fmt: skip
     said = rule.propose(finding(rule.state, rule.cause, run_id, caused_by="n1-0"), where)
     found = sound(said)
     other = "kubernetes" if run_id == RUN else "slurm"

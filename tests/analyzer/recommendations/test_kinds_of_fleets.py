@@ -12,7 +12,8 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.rules import NOTICES
-from analyzer.recommendations.site import Feed, Site, read_site
+from analyzer.recommendations.site import Feed, Site
+from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types import checkpointing, idle, moves
 from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
 from tests.analyzer.interfaces.test_api_no_samples import FACTS

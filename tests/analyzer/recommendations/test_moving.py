@@ -121,13 +121,27 @@ def test_of_runs_that_ended_nothing_is_left_but_they_may_come_again() -> None:
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
-    """A run that began anew on other hosts, saves its state each quarter of an hour, and still runs; and its like."""
+    """A run that began anew on other hosts, saves its state each quarter of an hour, and still runs; and its like.
+
+    That one ended; it had a second host, which was hot.
+    """
     fleet = Fleet()
     t = MONDAY
-    for node in ("n1", "n2"):
+    for node in ("n1", "n2", "n3"):
         fleet.own(node, [f"{node}g"])
     held: dict[str, object] = {"name": "train", "queue": "gpu", "time_limit_seconds": 7200.0}
-    fleet.hold("slurm/alpha/0", "n2", ["n2g"], t, t + HOUR, name="train", queue="gpu", submitted_at=t - 10 * MINUTE)
+    ended: dict[str, object] = {"name": "train", "queue": "gpu", "submitted_at": t - 10 * MINUTE}
+    fleet.hold("slurm/alpha/0", "n2", ["n2g"], t, t + HOUR, **ended)
+    fleet.hold("slurm/alpha/0", "n3", ["n3g"], t, t + HOUR, **ended)
+    fleet.sample(
+        "n3",
+        "n3g",
+        t,
+        t + HOUR,
+        sm_clock_hertz=1.6e9,
+        sm_clock_reference_hertz=2.0e9,
+        throttle_thermal_seconds=60.0,
+    )
     fleet.hold("slurm/alpha/1", "n1", ["n1g"], t, t + HOUR, attempt=0, submitted_at=t, **held)
     fleet.hold("slurm/alpha/1", "n2", ["n2g"], t + HOUR, None, attempt=1, submitted_at=t, **held)
     for node in ("n1", "n2"):
@@ -179,7 +193,7 @@ def test_nothing_has_to_be_restarted_where_nothing_runs(session: Session) -> Non
         first_at=MONDAY,
         last_at=MONDAY + HOUR,
         still_open=False,
-        caused_by="n2g",
+        caused_by="n3g",
         claim="",
         evidence=(),
         wrong_if="",

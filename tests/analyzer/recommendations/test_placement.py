@@ -15,7 +15,8 @@ from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.guards import without_doubles
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import ASSUMED, BEYOND, Share, recovered, reordering
-from analyzer.recommendations.site import Host, Placed, Site, read_site
+from analyzer.recommendations.site import Host, Placed, Site
+from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types.moves import order_ranks
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, Fleet, priced

@@ -37,7 +37,8 @@ def test_every_slow_host_leaves_the_run() -> None:
     """Of two hot hosts one that stays slows all ranks as before."""
     hosts = [host("n1"), host("n2"), host("n3"), host("n4", free=8), host("n5", free=8)]
     slow = finding("communicating", "straggler", caused_by="n2-3")
-    where = site(hosts, [run(nodes=("n1", "n2", "n3"))], slow_hosts={RUN: ("n2", "n3")})
+    slowed = {RUN: {"n2-3": 3_600_000, "n3-1": 1_800_000}}
+    where = site(hosts, [run(nodes=("n1", "n2", "n3"))], slow_hosts={RUN: ("n2", "n3")}, slowed=slowed)
     found = sound(hardware.replace_slow_gpu(slow, where))
     assert found.title == "restart without n2,n3"
     assert found.move is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analyzer.interfaces.onboarding.runs import identities
-from analyzer.recommendations.site import read_site
+from analyzer.recommendations.site_query import read_site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
