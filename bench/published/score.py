@@ -12,6 +12,7 @@ _AVOIDABLE = frozenset(f"{one.state}/{one.cause or ''}" for one in BOOKINGS if o
 _HALF = 0.5  # of a finding's time, or of a hang's, that must be true or found
 _TOLD_MS = 180_000  # what the table of kinds names
 _TRIFLE_MS = 36_000  # a hundredth of a GPU-hour: less of avoidable time is no case of a dollar
+_BEGIN, _END = "<!-- published -->\n", "<!-- published: end -->"
 BARS = {
     "starved precision": 0.95,
     "starved recall": 0.90,
@@ -173,6 +174,19 @@ def score_lines(found: Mapping[str, Any]) -> list[str]:
             told = f"{value:,.2f}" if isinstance(value, float) else str(value)
         lines.append(f"{name:40} {told:>12}{bar}")
     return lines
+
+
+def section(found: Mapping[str, Any]) -> str:
+    """Return the figures that were recorded, as the README has them."""
+    about = f"Seeds {', '.join(map(str, found['seeds']))}, {found['machine']['date']}:"
+    return "\n".join([about, "", "```text", *score_lines(found["scores"]), "```", ""])
+
+
+def put(document: str, text: str) -> str:
+    """Return a document with what stands between its two comments replaced."""
+    before, begin, rest = document.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return before + begin + text + end + after
 
 
 def kind_lines(runs: Sequence[Scored]) -> list[str]:

@@ -16,6 +16,12 @@ from bench.published.setting import Disk, Setting
 
 RING_SECONDS = 16.0
 Columns = dict[str, Floats]
+# What kernels do not count (docs/flows.md): NFS has no busy time, Lustre's clients no counts and waits, FUSE nothing.
+_UNREAD = {
+    "nfs": ("busy_ratio",),
+    "lustre": ("busy_ratio", "reads", "writes", "read_wait_seconds"),
+    "fuse": ("read_bytes", "written_bytes", "reads", "writes", "busy_ratio", "read_wait_seconds"),
+}
 
 
 def gpu(setting: Setting, board: Board, lane: Lane, edges: Floats, limit: float) -> Columns:
@@ -153,14 +159,17 @@ def disk(setting: Setting, lanes: Sequence[Lane], at: Disk, edges: Floats) -> Co
     read = _summed(lanes, "read", edges) * step
     write = _summed(lanes, "write", edges) * step
     busy = np.clip(_greatest(lanes, "busy", edges) + 0.01 * rng.random(count), 0, 1)
-    return {
+    told = {
         "read_bytes": np.round(read * rng.normal(1, 0.01, count) + 1e5 * rng.random(count)),
         "written_bytes": np.round(write + 1e6 * rng.random(count)),
         "reads": np.round(read / at.io_bytes),
         "writes": np.round(write / 5e5 + 20),
-        "busy_ratio": np.full(count, np.nan) if at.remote else busy,
+        "busy_ratio": busy,
         "read_wait_seconds": np.round(_summed(lanes, "rwait", edges) * step, 3),
     }
+    for name in _UNREAD.get(at.kind, ()):
+        told[name] = np.full(count, np.nan)
+    return told
 
 
 def link(
@@ -175,13 +184,14 @@ def link(
     return told | {"errors": np.zeros(count)}
 
 
-def process(setting: Setting, lane: Lane, edges: Floats) -> Columns:
-    """Return what the process tree of one rank tells."""
+def process(setting: Setting, lane: Lane, at: Disk, edges: Floats) -> Columns:
+    """Return what the process tree of one rank tells; what comes through FUSE or a socket is no read to the kernel."""
     rng, step, count = setting.rng, np.diff(edges), len(edges) - 1
     workers = np.round(lane.mean("workers", edges))
     least = np.maximum(workers, 1)
     waiting = np.round(np.clip(lane.mean("waiting", edges) * rng.normal(1, 0.1, count), 0, 1) * least) / least
     unknown = np.full(count, np.nan)
+    counted = step * (0.0 if at.kind in ("fuse", "object") else 1.0)
     return {
         "memory_used_bytes": _rounded(lane.mean("hbm", edges) * 2**30),
         "sm_utilization_ratio": _rounded(np.clip(lane.mean("util", edges), 0, 1), 2),
@@ -189,8 +199,8 @@ def process(setting: Setting, lane: Lane, edges: Floats) -> Columns:
         "workers": workers,
         "workers_busiest_cpu_ratio": np.where(workers > 0, np.clip(lane.mean("busiest", edges), 0, 1), np.nan),
         "workers_waiting_ratio": np.where(workers > 0, waiting, np.nan),
-        "read_bytes": np.round(lane.mean("read", edges) * step) if setting.process_io else unknown,
-        "written_bytes": np.round(lane.mean("write", edges) * step) if setting.process_io else unknown,
+        "read_bytes": np.round(lane.mean("read", edges) * counted) if setting.process_io else unknown,
+        "written_bytes": np.round(lane.mean("write", edges) * counted) if setting.process_io else unknown,
     }
 
 

@@ -55,10 +55,10 @@ class Site:
                 told = sensors.gpu(setting, board, lane, edges, limit)
                 self._samples("gpu_samples", setting, edges, told, node=node, gpu_uuid=uuids[i])
                 if setting.processes:
-                    told = sensors.process(setting, lane, between)
+                    told = sensors.process(setting, lane, story.disk, between)
                     if story.strangers:
                         told["sm_utilization_ratio"] *= 0.33
-                        self._stranger(setting, lane, between, node, uuids[i])
+                        self._stranger(setting, story, lane, between, node, uuids[i])
                     about = {"node": node, "run_id": run_id, "gpu_uuid": uuids[i], "pid": 4000 + i}
                     self._samples("process_samples", setting, between, told, **about)
             self._host(setting, story, node, lanes, edges)
@@ -135,9 +135,9 @@ class Site:
             about = {"node": node, "run_id": run_id, "peer": peer, "transport": transport}
             self._samples("flow_samples", setting, edges, moved, **about)
 
-    def _stranger(self, setting: Setting, lane: Lane, edges: Floats, node: str, uuid: str) -> None:
+    def _stranger(self, setting: Setting, story: Story, lane: Lane, edges: Floats, node: str, uuid: str) -> None:
         """Add another's process on the same GPU, which no scheduler knows."""
-        told = sensors.process(setting, lane, edges)
+        told = sensors.process(setting, lane, story.disk, edges)
         told["sm_utilization_ratio"] = 0.62 * told["sm_utilization_ratio"]
         told["memory_used_bytes"] = np.full(len(edges) - 1, 4e9)
         about = {"node": node, "run_id": f"process/{node}/777.{uuid[-1]}", "gpu_uuid": uuid, "pid": 777}

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from analyzer.states import BOOKINGS
+from bench.machine import ROOT, kept
 from bench.published.registry import KINDS, runs
-from bench.published.score import settled
+from bench.published.score import put, section, settled
 from bench.published.setting import OPEN
 from bench.published.site import Site
 from collector.cli.imports import import_
@@ -56,3 +57,9 @@ def test_every_row_is_taken_by_the_import(tmp_path: Path) -> None:
             site.add(setting, story, run_id)
     files = [str(path) for path in site.write(tmp_path)]
     assert import_([*files, "--store", str(tmp_path / "s.duckdb"), "--dry-run"]) == 0
+
+
+def test_the_readme_has_the_figures_that_were_recorded() -> None:
+    """`make bench-published` writes both; who edits one by hand is found here."""
+    readme = (ROOT / "bench" / "README.md").read_text()
+    assert put(readme, section(kept("published"))) == readme
