@@ -94,7 +94,7 @@ def _verdict(
         underused_cause=use.cause,
         underused_confidence=use.confidence,
         is_service=facts.is_service,
-        is_interactive=facts.is_interactive,
+        is_interactive=facts.is_interactive and _rests(window, limits),
         work=_work(window, facts, limits),
     )
     return by_own_word(window, verdict, limits)
@@ -115,6 +115,19 @@ def _divided(window: RunWindow, moved: ExchangeJudgement, lag: Lag) -> tuple[Exc
     of_short = max(moved.straggler_permille, lag.permille * 1000 // short)
     crossing = moved.cross_rack_permille * (1000 - of_short) // max(1, 1000 - moved.straggler_permille)
     return replace(moved, straggler_permille=of_short, cross_rack_permille=crossing), 0
+
+
+def _rests(window: RunWindow, limits: Thresholds) -> bool:
+    """Say whether a session's processes were seen to rest, as they do while its person thinks.
+
+    What computes or loads while its GPU stands still is waited for, whatever the queue is called. Where nothing is told
+    of them, only ten minutes without any kernel are a rest.
+    """
+    if window.cores_used_milli is not None:
+        return window.cores_used_milli < limits.one_core_least_milli
+    if window.workers is not None:
+        return (window.busiest or 0) < limits.worker_seen_permille
+    return window.still >= limits.full_permille
 
 
 def _work(window: RunWindow, facts: RunFacts, limits: Thresholds) -> str:

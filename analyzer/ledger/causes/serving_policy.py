@@ -183,12 +183,12 @@ def find_services(session: "Session", book: PolicyBook) -> list[Service]:
 
 def _store(session: "Session", members: dict[_ServiceKey, list[tuple[str, int]]]) -> None:
     """Fill the tables by which SQL knows services: whose replicas to count, and what each promises, and when."""
-    session.execute("CREATE OR REPLACE TEMP TABLE service_runs (rid BIGINT, sid BIGINT)")
+    session.execute("CREATE OR REPLACE TEMP TABLE service_runs (rid BIGINT, sid BIGINT, is_declared BOOLEAN)")
     session.execute(
         "CREATE OR REPLACE TEMP TABLE service_policies (rid BIGINT, from_us BIGINT, until_us BIGINT, slo_micros BIGINT)"
     )
-    runs_of = [(rid, sid) for sid, runs in enumerate(members.values(), 1) for _, rid in runs]
-    session.load("service_runs", ("rid", "sid"), runs_of)
+    runs_of = [(rid, sid, bool(key[2])) for sid, (key, runs) in enumerate(members.items(), 1) for _, rid in runs]
+    session.load("service_runs", ("rid", "sid", "is_declared"), runs_of)
     promises = [
         (rid, starts_at, ends_at, slo)
         for key, runs in members.items()

@@ -83,6 +83,16 @@ WITH free_units AS (
 )
 SELECT * FROM every WHERE weight > 0;
 
+-- Since when the run of a service is more than a name: its policy, a word of its serving stack or work says so, of any
+-- run of that service.
+CREATE OR REPLACE TEMP TABLE services_known AS
+WITH known AS (
+    SELECT sid, 0 AS at_ms FROM service_runs WHERE is_declared
+    UNION ALL SELECT r.sid, s.first_ms FROM serving_runs s JOIN service_runs r USING (rid)
+    UNION ALL SELECT r.sid, f.at_ms FROM first_work f JOIN service_runs r USING (rid)
+)
+SELECT r.rid, min(k.at_ms) AS from_ms FROM known k JOIN service_runs r USING (sid) GROUP BY r.rid;
+
 CREATE OR REPLACE TEMP TABLE slices AS
 SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p.is_fragment)::INTEGER AS sid,
     p.gid, p.uid::INTEGER AS uid, m.nid::INTEGER AS nid, m.hour_ms, p.from_ms, m.until_ms, p.rid::INTEGER AS rid,
@@ -91,8 +101,10 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
     CASE WHEN p.rid IS NULL THEN NULL
          WHEN p.from_ms < p.started_ms THEN 'starting'
          WHEN q.uid IS NULL THEN NULL
-         -- A replica that has loaded its model waits for requests, though none ever came.
-         WHEN r.is_service AND coalesce(y.memory_mb > $held_mb, true) THEN NULL
+         -- A replica that has loaded its model waits for requests, though none ever came; but a name alone, of which
+         -- nobody declared anything and no request was ever told or worked on, waits for none for long.
+         WHEN r.is_service AND coalesce(y.memory_mb > $held_mb, true) AND (v.from_ms < m.until_ms
+             OR least(q.until_ms, p.held_until_ms) - greatest(q.from_ms, p.held_from_ms) < $abandoned_ms) THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
          -- Only while it was held: a GPU stays quiet after it was freed.
          WHEN r.is_service OR (NOT r.is_interactive AND least(q.until_ms, p.held_until_ms)
@@ -105,3 +117,4 @@ FROM parts p JOIN moments m USING (gid, from_ms)
 LEFT JOIN quiet q ON q.uid = p.uid AND q.from_ms <= p.from_ms AND q.until_ms >= m.until_ms
 LEFT JOIN quiet_memory y ON y.uid = p.uid AND y.hour_ms = m.hour_ms
 LEFT JOIN run_facts r ON r.rid = p.rid
+LEFT JOIN services_known v ON v.rid = p.rid

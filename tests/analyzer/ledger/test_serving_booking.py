@@ -169,15 +169,49 @@ def test_replicas_within_one_run_are_told_apart_by_pod_or_declared(tmp_path: Pat
         assert fleet.unbalanced() == []
 
 
-def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used() -> None:
-    """A standby replica loads 30 GB and may never be asked; a GPU that loaded nothing is not part of the service."""
-    for memory, state in ((30 * 2**30, ("headroom", "declared")), (0, ("held_idle", "never_used"))):
-        fleet = Fleet()
-        fleet.own("n1", ["G1"])
-        fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR, name="chat", queue="serving")
-        fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
-        fleet.analyze()
-        assert fleet.states() == {("starting", "model_load"): 900_000, state: 2_700_000}
+@pytest.mark.parametrize(
+    ("memory", "word", "state"),
+    [
+        (30 * 2**30, "works", ("headroom", "declared")),
+        (30 * 2**30, "declared", ("headroom", "declared")),
+        (30 * 2**30, "told", ("headroom", "declared")),
+        (30 * 2**30, None, ("held_idle", "never_used")),
+        (0, "works", ("held_idle", "never_used")),
+    ],
+)
+def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used(
+    memory: int, word: str | None, state: tuple[str, str], tmp_path: Path
+) -> None:
+    """A standby replica loads 30 GB and may never be asked; but a name alone is no service that anybody could ask.
+
+    Another replica of it works, somebody declared it, or its stack tells of itself, though not how much it answered. A
+    GPU that loaded nothing is not part of the service.
+    """
+    fleet = Fleet()
+    fleet.own("n1", ["G1"])
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR, name="chat", queue="serving")
+    fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
+    if word == "works":
+        replica(fleet, 2, end=T + HOUR, busy=0.5, rate=None)
+    if word == "told":
+        says(fleet, 1, T + 15 * MINUTE, T + HOUR, running=0)
+    fleet.analyze(settings=declared(tmp_path) if word == "declared" else None)
+    assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, state: 2_700_000}
+
+
+@pytest.mark.parametrize(("gpus", "seconds", "memory"), [(1, 60, 2**30), (4, 30, 60 * 2**30), (8, 300, 12 * 2**30)])
+def test_a_service_by_its_name_alone_is_idle(gpus: int, seconds: int, memory: int) -> None:
+    """Pods called sd-serving held GPUs for weeks: no stack told of them, nothing ran, and nothing was avoidable."""
+    fleet, names = Fleet(), [f"G{gpu}" for gpu in range(gpus)]
+    fleet.own("n1", names)
+    fleet.hold("kubernetes/prod/1", "n1", names, T, T + 6 * HOUR, name="sd-serving", scheduler="kubernetes")
+    for gpu in names:
+        fleet.sample("n1", gpu, T, T + 6 * HOUR, every=seconds * 10**6, **(RESTS | {"memory_used_bytes": memory}))
+    fleet.analyze()
+    assert fleet.states() == {
+        ("starting", "model_load"): gpus * 900_000,
+        ("held_idle", "never_used"): gpus * (6 * HOUR_MS - 900_000),
+    }
 
 
 def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None:
