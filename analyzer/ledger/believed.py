@@ -6,13 +6,16 @@ What a host says of a run of which it is not heard is told of a run of its own, 
 as it was.
 
 A pass sees this by views of its own session, over tables that are made once for it. Whoever reads has `believing`
-sessions, before which the same views stand, made once for a store: they cost nothing until they are asked.
+sessions, before which the same views stand, over tables of the store that are made anew when other rows are there: to
+find out in each statement who is believed took longer than what was asked. What came since is not believed yet.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
+from collector.store.noted import newest_snapshot
 
 if TYPE_CHECKING:
     from collector.store.database import Store
@@ -79,6 +82,12 @@ SELECT run_id, node FROM {{own}}scheduled
 UNION
 SELECT n.alias_run_id, s.node FROM {{own}}names_believed n JOIN {{own}}scheduled s USING (run_id)""",
 }
+# The newest row is no mark: a sealing of another collector may bring older numbers.
+_MADE_OF = """
+SELECT (SELECT (count(*), sum(batch)) FROM {place}.allocations),
+    (SELECT (count(*), sum(batch)) FROM {place}.run_aliases),
+    (SELECT (count(*), sum(hash(node))) FROM {books}.gpus_sighted)
+"""
 _NAMES = """
 SELECT * FROM {place}.run_aliases
 WHERE told_by IS NULL
@@ -91,6 +100,7 @@ SELECT * REPLACE (
 FROM {place}.{table}
 """
 _BEFORE, _BELIEVED = "believed.main", "believed.belief"
+_LAKE = "lake.main"  # where the tables of the contract are, where there is a lake
 
 
 def believing(store: "Store") -> "Session":
@@ -105,7 +115,7 @@ def believing(store: "Store") -> "Session":
         if not _is_doubted(session, _places(path)[0]):
             return session
         session.close()
-    return store.session_behind("believed", _standing_views)
+    return store.session_behind("believed", _standing_views, _made_of)
 
 
 def show_believed(session: "Session") -> None:
@@ -124,6 +134,26 @@ def show_believed(session: "Session") -> None:
             session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {sql}")
 
 
+@dataclass(frozen=True, slots=True)
+class _MadeOf:
+    """What tells the rows that belief is made of from others; None where there is nobody to doubt.
+
+    In the same snapshot of a lake they are the same, and to look at them there takes ten times as long.
+    """
+
+    rows: tuple[object, ...] | None
+    snapshot: int | None = field(compare=False)
+
+
+def _made_of(session: "Session", path: str, known: _MadeOf | None) -> _MadeOf:
+    place, books = _places(path)
+    snapshot = newest_snapshot(session) if place == _LAKE else None
+    if known is not None and snapshot is not None and known.snapshot == snapshot:
+        return known
+    is_doubted = _is_doubted(session, place)
+    return _MadeOf(session.row(_MADE_OF.format(place=place, books=books)) if is_doubted else None, snapshot)
+
+
 def _is_doubted(session: "Session", place: str) -> bool:
     (doubted,) = session.row(
         f"SELECT EXISTS (FROM {place}.allocations WHERE told_by IS NOT NULL) "
@@ -135,11 +165,11 @@ def _is_doubted(session: "Session", place: str) -> bool:
 def _standing_views(path: str) -> Iterator[str]:
     place, books = _places(path)
     own = f"{_BELIEVED}."
-    yield f"CREATE SCHEMA {_BELIEVED}"
+    yield f"CREATE SCHEMA IF NOT EXISTS {_BELIEVED}"
     for name, sql in _BELIEF.items():
-        yield f"CREATE VIEW {own}{name} AS {sql.format(place=place, books=books, own=own)}"
+        yield f"CREATE OR REPLACE TABLE {own}{name} AS {sql.format(place=place, books=books, own=own)}"
     for table, sql in _views(place, own):
-        yield f"CREATE VIEW {_BEFORE}.{table} AS {sql}"
+        yield f"CREATE VIEW IF NOT EXISTS {_BEFORE}.{table} AS {sql}"
 
 
 def _views(place: str, own: str) -> Iterator[tuple[str, str]]:

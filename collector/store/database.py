@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -21,6 +22,7 @@ from collector.store.schemas import migrate, require_current
 from collector.store.seal_mark import require_data, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
 
+T = TypeVar("T")
 # A log of 1 GB ingests as fast but stalls for seconds when it is folded in; 64 MB keeps answers prompt (bench/).
 _WAL_AUTOCHECKPOINT = "64MB"
 _HOT = "hot"  # the name of the hot file within
@@ -55,7 +57,7 @@ class Store:
         self.writes = writes
         self.turn = threading.RLock()
         self._making = threading.Lock()
-        self._made: set[str] = set()  # what stands before the tables already
+        self._made: dict[str, object] = {}  # what stands before the tables already, and what of it was made
         self._safety = Safety(path) if path is not None and hot and writes else None
         self.hot = f"{_HOT if path is not None else 'memory'}.main" if hot else None
 
@@ -129,22 +131,27 @@ class Store:
             raise named_damage(self.lake, error) from error
         return session
 
-    def session_behind(self, name: str, views: Callable[[str], Iterable[str]]) -> Session:
+    def session_behind(
+        self, name: str, views: Callable[[str], Iterable[str]], made_of: Callable[[Session, str, T | None], T]
+    ) -> Session:
         """Return a cursor as `session` does, before whose tables others of their names stand.
 
-        They are views in `<name>.main`, in memory; `views` gets the search path and says what makes them, the first
-        time that they are asked for.
+        They are views in `<name>.main`, in memory; `views` gets the search path and says what makes them and the tables
+        that they need. `made_of` says what these are made of now, and gets what it said before: where that is another,
+        they are made anew.
         """
         session = self.session()
         try:
             (path,) = session.row("SELECT current_setting('search_path')")
+            known: Any = self._made.get(name)
+            mark = made_of(session, path, known)  # before they are made: what comes meanwhile has them made again
             with self._making:
-                if name not in self._made:
+                if self._made.get(name) != mark:
                     session.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name}")
                     with session.transaction():
                         for statement in views(path):
                             session.execute(statement)
-                    self._made.add(name)
+                self._made[name] = mark
             session.execute(f"SET search_path = '{name}.main,{path}'")
         except StoreError:
             session.close()
