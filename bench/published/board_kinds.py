@@ -93,11 +93,11 @@ def memory_pressure(s: Setting) -> Story:
     """
     host = {"swapped": s.pick(0.2, 0.5), "blocked": s.pick(0.2, 0.4), "mem": s.memory_gib, "waiting": 0.3, "busy": 0.85}
     more = {"read": 1.5e8, "write": 1.5e8, "cpu": 1.2, "workers": 4, "busiest": 0.3, "runq": 0.01, "rwait": 2.0}
-    stall = phase("starved/memory", s.board.waiting(), host, more)
+    stall = phase("starved/memory", s.board.waiting(), host, more, data_wait=1.0)
     step, share = s.pick(0.5, 4), s.pick(0.2, 0.5)
     parts = (stall, step * share, 0.5), (s.work(host, more), step * (1 - share), 0.05)
     lanes = s.together(s.loading(), s.steps(s.seconds, *parts))
-    return Story(lanes, accepts={"starved/memory": {"unexplained/"}})
+    return Story(lanes, accepts={"starved/memory": {"unexplained/", "starved/unknown"}})
 
 
 @kind(boards=NVLINKED, shapes=((2, 4), (2, 8)), copies=1)

@@ -97,6 +97,7 @@ def scores(runs: Sequence[Scored]) -> dict[str, Any]:
         "starved precision": _ratio(both, told),
         "starved recall": _ratio(both, true),
         "starved cause": _ratio(cause, both),
+        "starved, cause told as unknown": _ratio(sum(run.booked.get("starved/unknown", 0.0) for run in runs), told),
         "high findings right": _ratio(sum(is_right(one) for one in high), len(high)),
         "high findings": len(high),
         "high findings right, by GPU time": _ratio(
@@ -168,7 +169,7 @@ def score_lines(found: Mapping[str, Any]) -> list[str]:
         bar = f"   (bar {BARS[name]:.0%})" if name in BARS else ""
         if value is None:
             told = "none"
-        elif name in BARS or name.startswith(("dollars off", "high findings right", "across")):
+        elif name in BARS or name.startswith(("dollars off", "high findings right", "across", "starved,")):
             told = f"{value:.1%}"
         else:
             told = f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -41,7 +41,7 @@ def gpu(setting: Setting, board: Board, lane: Lane, edges: Floats, limit: float)
     heat = (lane.running("watts", edges[1:]) - lane.running("watts", edges[1:] - 90)) / 90
     warm = 31 + 38 * heat / board.limit_watts + lane.mean("hot", edges)
     profiled = setting.profiled(board)
-    counters = not board.sku.startswith("RTX")
+    counters = board.sku not in ("RTX-3090-24GB", "RTX-4090-24GB")  # of GeForce the driver tells none
     clock = np.round(lane.at("mhz", edges[1:] - 0.03 * step) * rng.normal(1, 0.004, count) / 15) * 15e6
     receive, transmit = (_pcie(setting, lane, way, edges, exact=profiled) for way in ("h2d", "d2h"))
     link = np.round(lane.total("nvlink", edges))
@@ -202,6 +202,14 @@ def process(setting: Setting, lane: Lane, at: Disk, edges: Floats) -> Columns:
         "read_bytes": np.round(lane.mean("read", edges) * counted) if setting.process_io else unknown,
         "written_bytes": np.round(lane.mean("write", edges) * counted) if setting.process_io else unknown,
     }
+
+
+def progress(lane: Lane, edges: Floats) -> Columns:
+    """Return what rank 0 tells: steps, each of which ends with its work, and how long they waited for data."""
+    works = np.array([one.truth[-1][0].partition("/")[0] in ("productive", "underused") for one in lane.phases])
+    moments = lane.ends[1:][works[lane.index]]
+    steps = np.diff(np.searchsorted(moments, edges)).astype(float)
+    return {"steps": steps, "data_wait_seconds": np.round(lane.total("data_wait", edges), 3)}
 
 
 def cgroup(setting: Setting, lanes: Sequence[Lane], at: Disk, quota: float | None, edges: Floats) -> Columns:

@@ -94,6 +94,7 @@ class Setting:
         self.process_io = rng.random() < 0.6
         self.pressure = rng.random() < 0.9
         self.flows = rng.random() < 0.7
+        self.tells = rng.random() < 0.3  # whether the run itself tells its steps, and how long they waited for data
         self.cores = int(self.gpus_per_host * rng.choice([8, 12, 16, 24]))
         self.memory_gib = float(self.gpus_per_host * rng.choice([60, 120, 180]))
         self.fabric = str(rng.choice(["infiniband", "ethernet", "roce"], p=[0.5, 0.35, 0.15]))
@@ -160,10 +161,11 @@ class Setting:
         So it is in data parallel training: NVML's utilization of those that have their input reads 100 %. The truth of
         the spinning is that of the waiting, its root.
         """
+        waits = waits.but(data_wait=1.0)
         count = int(self.left(before) / (wait + work)) + 1
         whole = wait * np.exp(self.rng.normal(0, 0.25, count))
         span = work * np.exp(self.rng.normal(0, 0.04, count))
-        spin = Phase(waits.truth, waits.channels | self.spinning())
+        spin = Phase(waits.truth, waits.channels | self.spinning() | {"data_wait": 0.0})
         lanes = []
         for _ in range(self.gpus):
             own = whole * (1 - spread * self.rng.random(count))

@@ -158,6 +158,9 @@ class Site:
                 "first_token_seconds_p99": 0.7 + 2 * lane.mean("late", edges),
             }
             self._samples("service_samples", setting, edges, told, node=node, run_id=run_id, engine="vllm", model="m7")
+        elif setting.tells and not story.checkpoints:
+            told = sensors.progress(story.lanes[0], edges)
+            self._samples("progress", setting, edges, told, node=node, run_id=run_id)
         for moment in story.checkpoints:
             at = min(int(np.searchsorted(edges, moment)), count)
             pair = edges[at - 1 : at + 1]

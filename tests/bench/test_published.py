@@ -14,7 +14,7 @@ from bench.published.site import Site
 from collector.cli.imports import import_
 
 PUBLISHED = Path(__file__).parents[2] / "bench" / "published"
-LABELS = {f"{one.state}/{one.cause or ''}" for one in BOOKINGS} | {OPEN, "starved/memory"}
+LABELS = {f"{one.state}/{one.cause or ''}" for one in BOOKINGS} | {OPEN, "starved/memory", "starved/video_decoder"}
 
 
 @pytest.mark.parametrize("name", KINDS)
