@@ -59,11 +59,14 @@ UNWORKED = (
     _Unworked("true", "unobserved", "'gap'"),
 )
 _AT_WORK = "is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
-_BEYOND, _IDLE = "still_ms * beyond_policy_permille // 1000", "still_ms * idle_permille // 1000"
+_BEYOND, _IDLE = "still_ms * beyond_permille // 1000", "still_ms * idle_permille // 1000"
+_ASKED = "still_ms * asked_permille // 1000"
 WORKED = (
     _Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
-    # What stood still: of a service it is its reserve, of a person's session it is held, else it waits for input.
-    _Worked("headroom", "'declared'", f"still_ms - {_BEYOND} - {_IDLE}", "is_service"),
+    # What stood still: of a service it is its reserve between requests, and in them nobody knows what it waited for; of
+    # a person's session it is held, else it waits for input.
+    _Worked("headroom", "'declared'", f"still_ms - {_BEYOND} - {_IDLE} - {_ASKED}", "is_service"),
+    _Worked("unexplained", _NONE, _ASKED, "is_service", "'low'"),
     _Worked("headroom", "'beyond_policy'", _BEYOND, "is_service"),
     _Worked("held_idle", "'abandoned'", _IDLE, "is_service"),
     _Worked("held_idle", "'held_memory'", "still_ms", "is_interactive"),

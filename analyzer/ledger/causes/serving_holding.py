@@ -1,7 +1,11 @@
-"""What services hold beyond their policy: replicas that were there, judged by the traffic of the days before."""
+"""What of a service's stand-still is no reserve, GPU by GPU.
+
+Replicas beyond its policy, judged by the traffic of the days before; those that nobody asked for long; and what stood
+still while requests ran.
+"""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,12 +18,12 @@ from analyzer.ledger.causes.serving_policy import (
     Service,
     Span,
     Use,
-    excess,
     idle_spans,
     in_force,
     needs,
     overlap_ms,
     replicas_of,
+    surplus,
 )
 from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.pending import MARGIN_US, Chunk
@@ -83,7 +87,8 @@ class _ReplicaTime:
     until_ms: int
     ms: int
     still_ms: int
-    idle_ms: int
+    idle_ms: int  # of still_ms: in spans long enough for an abandoned GPU, without a request of its run
+    unasked_ms: int  # the same, while other GPUs of its run worked and the count was read: those were asked
 
     def replica_by(self, policy: Policy) -> str:
         """Return which replica of its run the GPU belongs to."""
@@ -99,21 +104,28 @@ def _replica_times(session: Session, chunk: Chunk, limits: Thresholds) -> dict[t
     idle = _idle(session, chunk, {(run, gpu) for run, _, _, gpu, *_ in rows}, limits)
     found: dict[tuple[str, int], list[_ReplicaTime]] = defaultdict(list)
     for run, window_ms, _, gpu, member, from_ms, until_ms, ms, still_ms in rows:
-        idle_ms = overlap_ms(idle.get((run, gpu), ()), from_ms, until_ms)
-        there = found[run, window_ms]  # in the order of the rows: by node and GPU
-        there.append(
-            _ReplicaTime(run, gpu, member, len(there), from_ms, until_ms, ms, still_ms, min(idle_ms, still_ms))
+        idle_ms, unasked_ms = (
+            min(overlap_ms(idle[is_silent].get((run, gpu), ()), from_ms, until_ms), still_ms)
+            for is_silent in (True, False)
         )
-    return found
+        there = found[run, window_ms]  # in the order of the rows: by node and GPU
+        there.append(_ReplicaTime(run, gpu, member, len(there), from_ms, until_ms, ms, still_ms, idle_ms, unasked_ms))
+    return {key: _beside_work(there, limits) for key, there in found.items()}
+
+
+def _beside_work(there: list[_ReplicaTime], limits: Thresholds) -> list[_ReplicaTime]:
+    """Return the GPUs of a run in a window, unasked only where another of them worked."""
+    works = {time for time in there if (time.ms - time.still_ms) * 1000 >= time.ms * limits.active_permille}
+    return [time if works - {time} else replace(time, unasked_ms=0) for time in there]
 
 
 def _idle(
     session: Session, chunk: Chunk, pairs: set[tuple[str, str]], limits: Thresholds
-) -> dict[tuple[str, str], list[Span]]:
-    """Return by run and GPU when the run answered nothing and the GPU did nothing."""
+) -> dict[bool, dict[tuple[str, str], list[Span]]]:
+    """Return by run and GPU when the GPU did nothing, and the run answered nothing (True) or told what it did."""
     (select,) = statements("ledger/serving/silences.sql")
-    silent: dict[str, list[Span]] = defaultdict(list)
-    for run, from_ms, until_ms in session.rows(
+    told: dict[tuple[bool, str], list[Span]] = defaultdict(list)
+    for run, is_silent, from_ms, until_ms in session.rows(
         select,
         {
             "from_us": chunk.from_ms * 1000 - MARGIN_US,
@@ -122,12 +134,16 @@ def _idle(
             "abandoned_ms": limits.abandoned_ms,
         },
     ):
-        silent[run].append((from_ms, until_ms))
+        told[is_silent, run].append((from_ms, until_ms))
     quiet: dict[str, list[Span]] = defaultdict(list)
     for gpu, from_ms, until_ms in session.rows(_QUIET):
         quiet[gpu].append((from_ms, until_ms))
     return {
-        (run, gpu): idle_spans(silent.get(run, ()), [quiet.get(gpu, ())], limits.abandoned_ms) for run, gpu in pairs
+        is_silent: {
+            (run, gpu): idle_spans(told.get((is_silent, run), ()), [quiet.get(gpu, ())], limits.abandoned_ms)
+            for run, gpu in pairs
+        }
+        for is_silent in (True, False)
     }
 
 
@@ -155,7 +171,7 @@ class _Found:
 
     limits: Thresholds
     windows: dict[_WindowKey, RunWindow]
-    excesses: dict[_WindowKey, Excess]
+    excesses: dict[_ReplicaTime, Excess]
     unjudged: list[Unjudged]
 
 
@@ -168,6 +184,7 @@ def hold_to_policy(
     limits: Thresholds,
 ) -> ServiceWindows:
     """Return windows and verdicts, in their order, with what exceeds the policy of their service."""
+    _store_excesses(session, {}, {})
     if not services:
         return ServiceWindows(windows, verdicts, [])
     by_run: dict[str, list[RunWindow]] = defaultdict(list)
@@ -179,17 +196,53 @@ def hold_to_policy(
         own = [window for run in service.run_ids for window in by_run.get(run, ())]
         if own:
             _hold(session, service, own, times, found)
+    _store_excesses(session, times, found.excesses)
     return ServiceWindows(
         [found.windows.get((window.run_id, window.window_ms), window) for window in windows],
-        [_with(verdict, found.excesses.get((verdict.run_id, verdict.window_ms))) for verdict in verdicts],
+        [_with(verdict, times.get((verdict.run_id, verdict.window_ms), ()), found) for verdict in verdicts],
         found.unjudged,
     )
 
 
-def _with(verdict: Verdict, found: Excess | None) -> Verdict:
-    if found is None or verdict.is_hung:
+def _with(verdict: Verdict, times: Sequence[_ReplicaTime], found: _Found) -> Verdict:
+    """Return a verdict with what its GPUs' stand-still exceeds, of all of them together; each is booked by its own."""
+    still_ms = sum(time.still_ms for time in times)
+    if not still_ms or verdict.is_hung:
         return verdict
-    return replace(verdict, beyond_policy_permille=found.beyond_permille, idle_permille=found.idle_permille)
+    own = [(time.still_ms, found.excesses[time]) for time in times if time in found.excesses]
+    return replace(
+        verdict,
+        beyond_policy_permille=sum(ms * excess.beyond_permille for ms, excess in own) // still_ms,
+        idle_permille=sum(ms * excess.idle_permille for ms, excess in own) // still_ms,
+    )
+
+
+def _store_excesses(
+    session: Session, times: Mapping[_WindowKey, Sequence[_ReplicaTime]], excesses: Mapping[_ReplicaTime, Excess]
+) -> None:
+    """Fill the temporary table `excesses` with what is booked of each GPU's stand-still, by run, GPU and window."""
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE excesses_found (
+            run_id VARCHAR, uuid VARCHAR, window_ms BIGINT, beyond_permille BIGINT, idle_permille BIGINT,
+            asked_permille BIGINT)
+        """
+    )
+    rows = [
+        (run, time.gpu_uuid, at, excess.beyond_permille, excess.idle_permille, excess.asked_permille)
+        for (run, at), there in times.items()
+        for time in there
+        if (excess := excesses.get(time))
+    ]
+    columns = ("run_id", "uuid", "window_ms", "beyond_permille", "idle_permille", "asked_permille")
+    session.load("excesses_found", columns, rows)
+    session.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE excesses AS
+        SELECT k.rid, u.uid, e.* EXCLUDE (run_id, uuid)
+        FROM excesses_found e JOIN run_keys k USING (run_id) JOIN units u USING (uuid)
+        """
+    )
 
 
 def _hold(
@@ -212,6 +265,8 @@ def _hold(
             _judge_silence(at, of_window, times, found)
         elif need is not None and need.replicas is not None:
             _judge(at, policy, need.replicas, of_window, times, found)
+        for window in of_window:
+            _judge_asked(window, times.get((window.run_id, at), ()), found)
     told = {(window.run_id, _hour_us(window)) for window in own if window.requests is not None}
     for (run, hour_us), reasons in sorted(whys.items()):
         if reasons[-1] is not None and None not in reasons:
@@ -258,8 +313,9 @@ def _judge(
     if not replicas or any(window.slow is not None and window.slow >= found.limits.late_permille for window in windows):
         return
     span_ms = max(time.until_ms for time in present) - min(time.from_ms for time in present)
-    for run, over in excess(replicas, needed, span_ms).items():
-        found.excesses[run, at] = over
+    for replica, over in surplus(list(replicas), needed, span_ms).items():
+        for time in replicas[replica]:
+            found.excesses[time] = over
 
 
 def _judge_silence(
@@ -267,32 +323,47 @@ def _judge_silence(
 ) -> None:
     """Judge one window of a service without a policy: it is idle where nobody asked any of its replicas for long.
 
-    While one answers, the others may be its reserve; how large that may be, nobody has declared.
+    While one run answers, the others may be its reserve; how large that may be, nobody has declared. Within a run that
+    answers, a GPU that none of its requests reached for as long is none.
     """
     present = [time for window in windows for time in times.get((window.run_id, at), [])]
-    if not present or any(time.idle_ms == 0 for time in present):
+    is_silent = all(time.idle_ms for time in present)
+    for time in present:
+        idle_ms = time.idle_ms if is_silent else time.unasked_ms
+        if idle_ms:
+            found.excesses[time] = Excess(idle_permille=idle_ms * 1000 // time.still_ms)
+
+
+def _judge_asked(window: RunWindow, times: Sequence[_ReplicaTime], found: _Found) -> None:
+    """Judge what stood still while requests ran: it waited for its host, or for nothing that anybody knows.
+
+    Of the GPUs that are not surplus: requests were with those. Two shares of the same ten minutes overlap for at least
+    what they have over the whole.
+    """
+    asked = [time for time in times if time not in found.excesses]
+    ms, still_ms = sum(time.ms for time in asked), sum(time.still_ms for time in asked)
+    if window.answering is None or not still_ms:
         return
-    for window in windows:
-        own = times.get((window.run_id, at), [])
-        still_ms = sum(time.still_ms for time in own)
-        if still_ms:
-            idle_permille = sum(time.idle_ms for time in own) * 1000 // still_ms
-            found.excesses[window.run_id, at] = Excess(idle_permille=idle_permille)
+    answering = min(1000, window.answering * sum(time.ms for time in times) // ms)
+    both = still_ms * 1000 // ms + answering - 1000
+    if both >= found.limits.low_permille:
+        for time in asked:
+            found.excesses[time] = Excess(asked_permille=min(1000, both * ms // still_ms))
 
 
-def _replicas(present: Sequence[_ReplicaTime], policy: Policy) -> list[Replica]:
+def _replicas(present: Sequence[_ReplicaTime], policy: Policy) -> dict[Replica, list[_ReplicaTime]]:
     """Return a window's GPUs put together to replicas."""
     groups: dict[tuple[str, str], list[_ReplicaTime]] = defaultdict(list)
     for time in present:
         groups[time.run_id, time.replica_by(policy)].append(time)
-    return [
+    return {
         Replica(
             run,
             name,
             there_ms=max(gpu.ms for gpu in gpus),
             gpu_ms=sum(gpu.ms for gpu in gpus),
             still_ms=sum(gpu.still_ms for gpu in gpus),
-            idle_ms=sum(gpu.idle_ms for gpu in gpus),
-        )
+            idle_ms=sum(max(gpu.idle_ms, gpu.unasked_ms) for gpu in gpus),
+        ): gpus
         for (run, name), gpus in sorted(groups.items())
-    ]
+    }

@@ -394,43 +394,33 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Permille of a run's stand-still in one window that exceed its service's policy: idle for long, and the rest."""
+    """Permille of a stand-still in one window that are no reserve: beyond the policy, idle for long, with requests."""
 
     beyond_permille: int = 0
     idle_permille: int = 0
+    asked_permille: int = 0
 
 
-def excess(replicas: Sequence[Replica], needed: int, span_ms: int) -> dict[str, Excess]:
-    """Return by run what of its stand-still exceeds a policy that asks for `needed` replicas throughout `span_ms`.
+def surplus(replicas: Sequence[Replica], needed: int, span_ms: int) -> dict[Replica, Excess]:
+    """Return by replica what of its stand-still exceeds a policy that asks for `needed` throughout `span_ms`.
 
     The least used are surplus first, ties by run id and name. Replicas that were there for a part of the time (a
     roll-out shows both generations) count by it, so that the last one may be surplus for a part. Only stand-still is
     taken: what a surplus replica answered was work.
     """
     left_ms = sum(replica.there_ms for replica in replicas) - needed * span_ms
-    beyond: dict[str, int] = {}
-    idle: dict[str, int] = {}
+    found: dict[Replica, Excess] = {}
     for replica in sorted(replicas, key=_use):
         taken_ms = min(replica.there_ms, left_ms)
         if taken_ms <= 0:
             break
         left_ms -= taken_ms
-        still_ms = replica.still_ms * taken_ms // replica.there_ms
-        idle_ms = min(still_ms, replica.idle_ms * taken_ms // replica.there_ms)
-        beyond[replica.run_id] = beyond.get(replica.run_id, 0) + still_ms - idle_ms
-        idle[replica.run_id] = idle.get(replica.run_id, 0) + idle_ms
-    whole = _stood(replicas)
-    return {
-        run: Excess(beyond[run] * 1000 // whole[run], idle[run] * 1000 // whole[run]) for run in beyond if whole[run]
-    }
+        if replica.still_ms:
+            still_ms = replica.still_ms * taken_ms // replica.there_ms
+            idle_ms = min(still_ms, replica.idle_ms * taken_ms // replica.there_ms)
+            found[replica] = Excess((still_ms - idle_ms) * 1000 // replica.still_ms, idle_ms * 1000 // replica.still_ms)
+    return found
 
 
 def _use(replica: Replica) -> tuple[int, str, str]:
     return (replica.gpu_ms - replica.still_ms) * 1000 // max(1, replica.gpu_ms), replica.run_id, replica.name
-
-
-def _stood(replicas: Iterable[Replica]) -> dict[str, int]:
-    stood: dict[str, int] = {}
-    for replica in replicas:
-        stood[replica.run_id] = stood.get(replica.run_id, 0) + replica.still_ms
-    return stood

@@ -8,9 +8,10 @@ WITH judged AS (
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_board_ms ELSE whole_board_ms END AS slow_board_ms,
-        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging), h.is_hung,
-            coalesce(v.is_service OR v.is_interactive, false) AS waits
-    FROM work w LEFT JOIN verdicts v USING (rid, window_ms)
+        v.* EXCLUDE (rid, window_ms, is_hung, is_exchanging, beyond_policy_permille, idle_permille), h.is_hung,
+        coalesce(v.is_service OR v.is_interactive, false) AS waits, coalesce(x.beyond_permille, 0) AS beyond_permille,
+        coalesce(x.idle_permille, 0) AS idle_permille, coalesce(x.asked_permille, 0) AS asked_permille
+    FROM work w LEFT JOIN verdicts v USING (rid, window_ms) LEFT JOIN excesses x USING (rid, uid, window_ms)
     CROSS JOIN LATERAL (SELECT coalesce(v.is_hung, false) AS is_hung,
         coalesce(v.is_exchanging, false) AS is_exchanging) h
 ), s AS (

@@ -214,6 +214,68 @@ def test_a_service_by_its_name_alone_is_idle(gpus: int, seconds: int, memory: in
     }
 
 
+# Another GPU, interval of samples, and size: sku, seconds, GPUs of the run
+NEIGHBOURS = [("H100-80GB", 60, 8), ("A100-80GB", 20, 4), ("L4-24GB", 120, 2)]
+
+
+def pods(neighbour: tuple[str, int, int], busy: float, rest: float, **told: Any) -> Fleet:
+    """Return a deployment of pods of one GPU: the first is busy for a share of the time, the others for another.
+
+    Each pod's stack says what is told of the first; the others answer nothing.
+    """
+    (sku, seconds, gpus), fleet, run, end = neighbour, Fleet(), "kubernetes/prod/a", T + 3 * HOUR
+    fleet.own("n1", [f"G{gpu}" for gpu in range(gpus)], sku=sku)
+    for gpu in range(gpus):
+        fleet.hold(run, "n1", [f"G{gpu}"], T, end, name="chat", member=f"chat-{gpu}", scheduler="kubernetes")
+        fleet.sample("n1", f"G{gpu}", T, T + 2 * MINUTE, every=seconds * 10**6, **working(1.0))
+        fleet.sample("n1", f"G{gpu}", T + 2 * MINUTE, end, seconds * 10**6, **working(rest if gpu else busy))
+        row = {"node": "n1", "run_id": run} | (told if gpu == 0 else {"requests": 0, "running": 0})
+        spans = range(T, end, 30 * 10**6)
+        fleet.add("service_samples", [row | {"started_at": at, "ended_at": at + 30 * 10**6} for at in spans])
+    return fleet
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_gpus_of_a_run_that_no_request_reaches_are_idle(neighbour: tuple[str, int, int], tmp_path: Path) -> None:
+    """One pod has all requests, the others none for hours, and nobody declared them as a reserve."""
+    fleet = pods(neighbour, 0.8, 0.0, requests=60, running=0)
+    fleet.analyze()
+    idle_ms = (neighbour[2] - 1) * (3 * HOUR_MS - 2 * MINUTE_MS)
+    assert fleet.states()["held_idle", "abandoned"] == idle_ms
+    with fleet.store.session() as session:
+        (states,) = session.row("SELECT list(DISTINCT state ORDER BY state) FROM ledger WHERE gpu_uuid = 'G0'")
+    assert states == ["headroom", "productive"]
+    fleet.analyze(settings=declared(tmp_path, minimum_replicas=neighbour[2]))  # now somebody has
+    assert ("held_idle", "abandoned") not in fleet.states()
+    assert fleet.unbalanced() == []
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_what_stands_still_while_requests_run_is_no_reserve(neighbour: tuple[str, int, int]) -> None:
+    """Requests run all the time, and the GPU has no kernel for 40% of it: the service waits, and nobody for it."""
+    fleet = pods(neighbour, 0.6, 0.0, requests=60, running=9)
+    fleet.analyze()
+    stood_ms = (3 * HOUR_MS - 2 * MINUTE_MS) * 4 // 10
+    found = fleet.states()
+    assert abs(found["unexplained", None] - stood_ms) <= 5 * MINUTE_MS
+    assert found.get(("headroom", "declared"), 0) <= 5 * MINUTE_MS
+    assert fleet.unbalanced() == []
+
+
+@pytest.mark.parametrize("neighbour", NEIGHBOURS)
+def test_what_stands_still_between_requests_is_reserve(neighbour: tuple[str, int, int]) -> None:
+    """All pods are asked for a half of each minute, and work as long: what is left is theirs to keep."""
+    fleet = pods(neighbour, 0.5, 0.5, requests=30, running=0)
+    run, end = "kubernetes/prod/a", T + 3 * HOUR
+    row = {"node": "n1", "run_id": run, "requests": 30, "running": 4}
+    for _ in range(neighbour[2]):
+        fleet.add(
+            "service_samples", [row | {"started_at": at, "ended_at": at + 30 * 10**6} for at in range(T, end, MINUTE)]
+        )
+    fleet.analyze()
+    assert {state for state, _ in fleet.states()} == {"headroom", "productive"}
+
+
 def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None:
     """Of serving pods, 66.8% of samples are 0 while memory is held (Alibaba GenTD26): that is never starved."""
     fleet = Fleet()

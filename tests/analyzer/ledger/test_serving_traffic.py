@@ -10,11 +10,11 @@ from analyzer.ledger.causes.serving_policy import (
     Policy,
     Replica,
     Use,
-    excess,
     idle_spans,
     needed,
     needs,
     overlap_ms,
+    surplus,
 )
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import WINDOW_MS
@@ -91,23 +91,28 @@ def of(name: str, still_ms: int, idle_ms: int = 0, there_ms: int = 600) -> Repli
     return Replica(name, "", there_ms, there_ms, still_ms, idle_ms)
 
 
+def excess(replicas: list[Replica], needed_: int) -> dict[str, Excess]:
+    """Return by run what is beyond a policy that asks for so many throughout the window."""
+    return {replica.run_id: over for replica, over in surplus(replicas, needed_, 600).items()}
+
+
 def test_the_least_used_are_surplus_first_and_ties_go_by_name() -> None:
     """The same fleet must give the same ledger."""
     replicas = [of("d", 100), of("c", 600), of("b", 600), of("a", 600)]
-    assert excess(replicas, 2, 600) == {"a": Excess(1000, 0), "b": Excess(1000, 0)}
-    assert excess(replicas, 4, 600) == {}
+    assert excess(replicas, 2) == {"a": Excess(1000, 0), "b": Excess(1000, 0)}
+    assert excess(replicas, 4) == {}
 
 
 def test_a_roll_out_counts_both_generations_by_their_time() -> None:
     """Two old for half of the window, two new for the other half: two replicas, of which one is needed."""
     replicas = [of(name, 300, there_ms=300) for name in ("old1", "old2", "new1", "new2")]
-    assert excess(replicas, 1, 600) == {"new1": Excess(1000, 0), "new2": Excess(1000, 0)}
-    assert excess(replicas[:3], 1, 600) == {"new1": Excess(1000, 0)}
+    assert excess(replicas, 1) == {"new1": Excess(1000, 0), "new2": Excess(1000, 0)}
+    assert excess(replicas[:3], 1) == {"new1": Excess(1000, 0)}
 
 
 def test_idle_time_is_taken_out_of_what_is_beyond() -> None:
     """One loss has one name."""
-    assert excess([of("a", 600, idle_ms=450)], 0, 600) == {"a": Excess(250, 750)}
+    assert excess([of("a", 600, idle_ms=450)], 0) == {"a": Excess(250, 750)}
 
 
 def test_a_replica_is_idle_only_where_neither_count_nor_gpu_moves() -> None:
@@ -129,8 +134,8 @@ def test_no_more_is_taken_than_stood_still(drawn: list[tuple[int, int, int, str]
         Replica(run, str(number), there, there, there * still // 1000, there * still * idle // 1_000_000)
         for number, (there, still, idle, run) in enumerate(drawn)
     ]
-    for found in excess(replicas, needed_, 600).values():
+    for found in surplus(replicas, needed_, 600).values():
         assert found.beyond_permille >= 0
         assert found.idle_permille >= 0
         assert found.beyond_permille + found.idle_permille <= 1000
-    assert excess(replicas, len(replicas), 600) == {}
+    assert excess(replicas, len(replicas)) == {}
