@@ -56,6 +56,7 @@ def _asked() -> argparse.Namespace:
 
 def _seed(seed: int, kinds: list[str], place: Path | None) -> tuple[list[Scored], dict[str, float]]:
     if place is not None:
+        (place / f"seed{seed}").mkdir(parents=True)  # an old store would be asked too
         return run_seed(seed, kinds, place / f"seed{seed}")
     with tempfile.TemporaryDirectory() as folder:
         return run_seed(seed, kinds, Path(folder))

@@ -110,7 +110,7 @@ def uneven_hosts(s: Setting) -> Story:
     slow, works = _limited(s, share, limit), s.work().but(s.board.running(share))
     keeps = slow.truth[1][1]
     spin = phase("communicating/straggler", s.spinning(), FED)
-    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, s.peers(4e9))
     step, load = s.pick(0.5, 4), s.loading()
     late = s.lane(load, s.steps(s.seconds, (slow, step, 0.0), (swap, 0.04 * step, 0.0)))
     parts = (works, step * keeps, 0.0), (spin, step * (1 - keeps), 0.0), (swap, 0.04 * step, 0.0)

@@ -70,6 +70,7 @@ class Board:
         24 blocks of 132 SMs, tensor cores at rest (algorithms.md 1.2). Power: `share` of the way to the limit;
         .17 of the limit (zai-org/GLM-130B#32), .29 (marin#7344), up to .4 (algorithms.md).
         """
+        over_pcie = min(nvlink, 0.8 * self.copy_bytes_per_second)
         return self.waiting() | {
             "util": 1.0,
             "sm": 0.16,
@@ -79,8 +80,8 @@ class Board:
             "watts": self.held_watts + share * (self.limit_watts - self.held_watts),
             "mhz": 0.97 * self.max_mhz,
             "nvlink": nvlink if self.nvlink else 0.0,
-            "h2d": 0.0 if self.nvlink else nvlink,
-            "d2h": 0.0 if self.nvlink else nvlink,
+            "h2d": 0.0 if self.nvlink else over_pcie,
+            "d2h": 0.0 if self.nvlink else over_pcie,
         }
 
 

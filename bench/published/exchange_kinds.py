@@ -29,7 +29,7 @@ def _exchanging(s: Setting, step: float, within: float, beyond: float, rate: flo
     parts = [(s.work(), step, 0.03)]
     for truth, seconds in (("communicating/collective", within), ("communicating/cross_rack", beyond)):
         if seconds:
-            spin = phase(truth, s.spinning(2e9), FED, peers=apart / s.gpus_per_host * 2)
+            spin = phase(truth, s.spinning(2e9), FED, peers=apart / s.gpus_per_host)
             parts.append((spin, seconds, 0.12))
     return s.together(s.loading(), s.steps(s.seconds, *parts))
 
@@ -82,7 +82,7 @@ def _held_up(s: Setting, slow: Phase, works: Phase, span: float, factor: float) 
     whole = span * factor * np.exp(s.rng.normal(0, 0.03, count))
     exchange = np.full(count, 0.03 * span)
     spin = phase("communicating/straggler", s.spinning(), FED)
-    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, s.peers(4e9))
     load = s.loading()
     index = np.tile(np.arange(3), count)
     late = Piece((slow, spin, swap), index, np.stack([whole, 0 * whole, exchange], 1).ravel())
@@ -236,11 +236,11 @@ def mixed_boards(s: Setting) -> Story:
     s.fabric = "infiniband"
     step, share, load = s.pick(0.5, 3), s.pick(0.4, 0.65), s.loading()
     works, spin = s.work(), phase(OPEN, s.spinning(), FED)
-    swap = phase("communicating/collective", s.spinning(4e10), FED, peers=4e9)
+    swap = phase("communicating/collective", s.spinning(4e10), FED, s.peers(4e9))
     parts = (works, step * share, 0.0), (spin, step * (1 - share), 0.0), (swap, 0.04 * step, 0.0)
     early = s.lane(load, s.steps(s.seconds, *parts))
     faster, s.board = s.board, BOARDS[slower]
-    slow = phase("communicating/collective", s.spinning(), FED, peers=4e9)
+    slow = phase("communicating/collective", s.spinning(), FED, s.peers(4e9))
     late = s.lane(load, s.steps(s.seconds, (s.work(), step, 0.0), (slow, 0.04 * step, 0.0)))
     s.board, s.others = faster, {1: BOARDS[slower]}
     lanes = [early] * s.gpus_per_host + [late] * s.gpus_per_host

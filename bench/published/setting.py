@@ -14,6 +14,7 @@ from bench.published.lanes import Lane, Phase, Piece, cycles, phase, stretch
 HOUR = 3600.0
 INTERVALS = ((1.0, 0.08), (5.0, 0.2), (10.0, 0.42), (30.0, 0.18), (60.0, 0.12))
 OPEN = "open"  # a state of affairs for which the ledger has no cause: nothing avoidable, and no input, may be booked
+PORTS = {"ethernet": (1, 1.25e10), "infiniband": (2, 5e10), "roce": (2, 5e10)}  # of a host: how many, bytes a second
 OPENING = 60.0  # seconds of the day before a run may begin
 
 
@@ -111,6 +112,10 @@ class Setting:
         """Return whether activity within the chip is read: by GPM, or by DCGM where the site runs it."""
         return board.profiling == "gpm" or (board.profiling == "dcgm" and self.dcgm)
 
+    def peers(self, rate: float) -> dict[str, float]:
+        """Return what a rank exchanges with other hosts, within what the ports of its host carry."""
+        return {"peers": min(rate, 0.9 * PORTS[self.fabric][0] * PORTS[self.fabric][1] / self.gpus_per_host)}
+
     def spinning(self, nvlink: float = 0.0) -> dict[str, float]:
         """Return what this run's boards show inside a collective."""
         return self.board.spinning(self.spin, nvlink)
@@ -143,7 +148,7 @@ class Setting:
     def training(self, seconds: float, *parts: dict[str, float]) -> Piece:
         """Return a fed training: steps of computing, and of several GPUs 2-5 % of exchange that nothing hides."""
         step, share = self.pick(0.3, 3.0), self.pick(0.02, 0.05) if self.gpus > 1 else 0.0
-        exchange = phase("communicating/collective", self.spinning(4e10), FED, *parts, peers=2e9)
+        exchange = phase("communicating/collective", self.spinning(4e10), FED, *parts, self.peers(2e9))
         ending = ((exchange, step * share, 0.1),) if share else ()
         return self.steps(seconds, (self.work(*parts), step * (1 - share), 0.04), *ending)
 

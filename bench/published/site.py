@@ -12,7 +12,7 @@ from agent.wire.tables import TABLES
 from bench.published import sensors
 from bench.published.boards import Board
 from bench.published.lanes import Floats, Lane
-from bench.published.setting import HOUR, Setting, Story
+from bench.published.setting import HOUR, PORTS, Setting, Story
 
 BASE = 1_794_873_600  # 2026-11-17T00:00:00Z, a Tuesday
 US = 10**6
@@ -86,16 +86,18 @@ class Site:
             told = sensors.disk(setting, lanes, at, edges)
             self._samples("disk_samples", setting, edges, told, node=node, device=at.device, mount_kind=at.kind)
         if at.remote:
-            quiet = {name: np.zeros(len(edges) - 1) for name in sensors.disk(setting, lanes[:1], type(at)(), edges[:3])}
+            quiet = dict.fromkeys(
+                ("read_bytes", "written_bytes", "reads", "writes", "busy_ratio"), np.zeros(len(edges) - 1)
+            )
             self._samples("disk_samples", setting, edges, quiet, node=node, device="nvme0n1", mount_kind="block")
         ours = (["in", "read"], ["out", "write"]) if at.remote and not at.rdma else (["in"], ["out"])
         self._link(setting, lanes, node, ("eth0", "ethernet", 3.1e9), ours, 1.0, edges)
         if setting.hosts > 1 or at.rdma:
-            ports = 1 if setting.fabric == "ethernet" else 2
+            ports, speed = PORTS[setting.fabric]
             stored = (["read"], ["write"]) if at.rdma else ([], [])
             for port in range(ports):
                 device = f"mlx5_{port}" if setting.fabric != "ethernet" else "eth1"
-                about = (device, setting.fabric, 1.25e10 if setting.fabric == "ethernet" else 5e10)
+                about = (device, setting.fabric, speed)
                 ways = (["peers", *stored[0]], ["peers", *stored[1]])
                 self._link(setting, lanes, node, about, ways, 1 / ports, edges)
 
