@@ -171,6 +171,8 @@ _RULES = {
     "fleet/ecc/remapped": "remapped memory rows",
     "fleet/ecc/uncorrected": "uncorrected memory errors",
     "fleet/ecc/xid": "Xid errors",
+    "fleet/foreign_processes": "processes of others on held GPUs",
+    "fleet/foreign_processes/own": "processes of the same user beside a run",
     "fleet/fragmentation": "free GPUs while runs wait",
     "fleet/fragmentation/kept": "GPUs withheld while runs wait",
     "fleet/fragmentation/pieces": "fragmented free GPUs",

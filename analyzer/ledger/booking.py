@@ -285,6 +285,8 @@ def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Threshold
         until_ms=until_ms,
         held_mb=limits.held_mb,
         abandoned_ms=limits.abandoned_ms,
+        foreign_permille=limits.foreign_permille,
+        foreign_millicores=limits.foreign_millicores,
     )
     run_sql(session, "ledger/pieces.sql", **around, first_ms=from_ms, last_ms=until_ms)
     session.execute("DROP TABLE ordered")

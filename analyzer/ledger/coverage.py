@@ -230,7 +230,7 @@ def held_span(session: Session, run_ids: Sequence[str]) -> tuple[int, int] | Non
 
 
 def no_hours(session: Session, run_id: str) -> LedgerError:
-    """Return why the ledger has no hour of a known run: what it used was another's by a better word, or it waited."""
+    """Return why the ledger has no hour of a known run: what it used was another's by a better word, or it had none."""
     (is_anothers,) = session.row(
         """
         SELECT EXISTS (
@@ -241,7 +241,7 @@ def no_hours(session: Session, run_id: str) -> LedgerError:
         """,
         [run_id],
     )
-    why = "it waited, or its hours are not analyzed yet"
+    why = "it held no GPU, or its hours are not analyzed yet"
     if is_anothers:
         why = "the GPUs that it used were allocated to another run, to which their time is booked"
     return LedgerError(f"the ledger has no GPU time of {run_id}: {why}")

@@ -32,7 +32,7 @@ _WHAT = (
     Column("caused_by", "VARCHAR", "the GPU, node or run that is the root of it"),
     Column("suspicion", "VARCHAR", "of low utilization, unexplained time: the cause that lacked evidence"),
     Column("confidence", "VARCHAR", "high, medium or low"),
-    Column("shared", "BOOLEAN", "whether the driver could not tell its holders apart", required=True),
+    Column("shared", "BOOLEAN", "whether others computed on the GPU too", required=True),
 )
 _AMOUNTS = (
     Column("milliseconds", "BIGINT", "GPU time; what is owned of an hour sums to it", required=True),

@@ -158,6 +158,10 @@ class Thresholds:
     # unpack to over a gigabyte.
     image_bytes: int = 1_000_000_000
     starting_margin_ms: int = 3_600_000  # how far beyond the chunk the signs of a start are looked for
+    # Others' processes beside a holder's own: of SM time, below which desktops and what reads the driver stay; where no
+    # share is told, of processors: who drives a GPU launches and polls, a notebook that waits does neither. Both ours.
+    foreign_permille: int = 50
+    foreign_millicores: int = 500
     gap_ms: int = 600_000  # longer silence is an agent that is down
     # The run's own best: its P90, not P95, which the noise of short intervals lifts above what the run ever averages.
     yardstick_permille: int = 900

@@ -158,6 +158,17 @@ class RunEnergy:
     carbon_milligrams: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SharedTime:
+    """GPU time of a run on GPUs on which others computed too, and what the ledger gives those of the same hours.
+
+    The latter is 0 where their drivers do not tell processes apart.
+    """
+
+    milliseconds: int
+    others_milliseconds: int
+
+
 class RunDocument(Document):
     """Where one run's GPU time went. `period` is null, and nothing was spent, while the ledger has no hour of it.
 
@@ -172,6 +183,7 @@ class RunDocument(Document):
     racks: tuple[str, ...]
     purchase_options: tuple[str, ...]
     total: Amounts
+    shared: SharedTime | None = Field(description="null where it had its GPUs to itself.")
     entries: tuple[Entry, ...]
     unpriced: tuple[Unpriced, ...]
     timeline: tuple[TimelinePoint, ...]
@@ -307,6 +319,7 @@ def run_report(
         racks=tuple(sorted({rack for _, rack in places if rack})),
         purchase_options=tuple(option for (option,) in options),
         total=total,
+        shared=_shared(session, run_id),
         entries=parts,
         unpriced=unpriced(session, **own_rows) if total.unpriced_milliseconds else (),
         timeline=tuple(timeline),
@@ -323,6 +336,16 @@ def run_report(
         ruled_out={},
         page=page_of(settings.site_url, run_id),
     )
+
+
+def _shared(session: Session, run_id: str) -> SharedTime | None:
+    own, others = session.row(
+        "SELECT sum(milliseconds) FILTER (run_id = $run)::BIGINT, sum(milliseconds) FILTER (run_id <> $run)::BIGINT "
+        "FROM ledger WHERE shared AND (hour, gpu_uuid) IN (SELECT (hour, gpu_uuid) FROM ledger WHERE run_id = $run "
+        "AND shared)",
+        {"run": run_id},
+    )
+    return None if own is None else SharedTime(own, others or 0)
 
 
 def run_efficiency(session: Session, report: RunDocument, step_log: StepTime | None = None) -> Efficiency | None:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from analyzer.ledger.thresholds import Thresholds
+
 
 @dataclass(frozen=True, slots=True)
 class NoticeLimits:
@@ -74,8 +76,8 @@ class NoticeLimits:
 
     # Processes of others on a GPU that a run holds.
     foreign_ms: int = 600_000  # ours: GPU time; less is somebody's look at a GPU
-    foreign_sm_permille: int = 50  # ours: a desktop and what reads the driver stay below it
-    foreign_cpu_millicores: int = 500  # ours: who drives a GPU launches and polls; a notebook that waits does neither
+    foreign_sm_permille: int = Thresholds().foreign_permille  # as the ledger, which divides by it
+    foreign_cpu_millicores: int = Thresholds().foreign_millicores
 
     # Tensor cores unused. DCGM's guidance: SM activity under 50% is likely ineffective use by itself.
     precision_sm_permille: int = 500

@@ -273,9 +273,24 @@ def large(number: int) -> str:
 
 
 def run_sentence(report: RunDocument) -> str:
-    """Return the answer: the largest finding's own sentence, after what is larger and unexplained; or how it did."""
-    if report.findings:
-        return f"{_unexplained_words(report)}{report.findings[0].claim}"
+    """Return the answer: the largest finding's own sentence, after what is larger and unexplained; or how it did; and
+    whether others computed there.
+    """
+    answer = f"{_unexplained_words(report)}{report.findings[0].claim}" if report.findings else _course(report)
+    return " ".join(filter(None, (answer, _others(report))))
+
+
+def _others(report: RunDocument) -> str:
+    if report.shared is None:
+        return ""
+    if others := report.shared.others_milliseconds:
+        hours = gpu_hours(others, hours_decimals(others))
+        return f"Others computed on its GPUs, and {hours} GPU-hours of them are theirs."
+    own = report.shared.milliseconds
+    return f"Others computed on its GPUs during {gpu_hours(own, hours_decimals(own))} GPU-hours of its time."
+
+
+def _course(report: RunDocument) -> str:
     useful, whole = report.breakdown.of("useful"), report.breakdown.measured
     if not whole.milliseconds:
         return "Nothing was measured of its GPU time: what it did with it is not known."
@@ -284,7 +299,8 @@ def run_sentence(report: RunDocument) -> str:
     largest = max(losses, key=whole.weight, default=None)
     silent = report.breakdown.milliseconds - whole.milliseconds
     of = f"the {percent(whole.milliseconds, report.breakdown.milliseconds)} of its GPU time that was measured"
-    told = f"Nothing was found to change: it worked {share} of {of if silent else 'its GPU time'}"
+    told = f"{'It' if report.shared else 'Nothing was found to change: it'} worked {share} of "
+    told += of if silent else "its GPU time"
     if largest is None:
         return f"{told}."
     return f"{told}; the largest rest is {largest.label} ({percent(whole.weight(largest), whole.total_weight)})."

@@ -44,19 +44,62 @@ LEFT JOIN host_states s ON s.nid = n.nid AND s.from_ms <= c.from_ms AND s.until_
 WHERE c.until_ms > c.from_ms;
 
 -- Who holds each moment: of several sources the most trusted alone, and each run once.
-CREATE OR REPLACE TEMP TABLE holders AS
-WITH candidates AS (
-    SELECT m.gid, m.from_ms, h.uid, h.rid, h.attempt, h.precedence, h.from_ms AS held_from_ms,
-        h.until_ms AS held_until_ms, h.started_ms, h.first_ms, h.image_until_ms,
-        h.warm_from_ms,
-        h.lost_from_ms IS NOT NULL AND h.lost_from_ms <= m.from_ms AS is_lost, h.lost_cause
-    FROM moments m JOIN holds_here h ON h.gid = m.gid AND h.from_ms <= m.from_ms AND h.until_ms >= m.until_ms
-), trusted AS (
+CREATE OR REPLACE TEMP TABLE candidates AS
+SELECT m.gid, m.from_ms, m.until_ms, h.uid, h.rid, h.attempt, h.precedence, h.from_ms AS held_from_ms,
+    h.until_ms AS held_until_ms, h.started_ms, h.first_ms, h.image_until_ms,
+    h.warm_from_ms,
+    h.lost_from_ms IS NOT NULL AND h.lost_from_ms <= m.from_ms AS is_lost, h.lost_cause,
+    h.precedence = min(h.precedence) OVER (PARTITION BY m.gid, m.from_ms, h.uid) AS is_trusted
+FROM moments m JOIN holds_here h ON h.gid = m.gid AND h.from_ms <= m.from_ms AND h.until_ms >= m.until_ms
+QUALIFY row_number() OVER (PARTITION BY m.gid, m.from_ms, h.uid, h.rid
+    ORDER BY h.precedence, h.attempt DESC, h.started_ms) = 1;
+
+-- Others' processes beside those of a holder take the SM time that the driver says they took, and the holder keeps the
+-- rest: what nobody used is its own. Where the driver tells no shares, what those took that compute (they keep more than
+-- a context, and a core drives them) is not known: all stays with the holder, and is told to be shared. Where no process
+-- of a holder is seen, those of others may be its own by another name.
+CREATE OR REPLACE TEMP TABLE foreign_parts AS
+WITH contested AS (
     SELECT * FROM candidates
-    QUALIFY precedence = min(precedence) OVER (PARTITION BY gid, from_ms, uid)
-        AND row_number() OVER (PARTITION BY gid, from_ms, uid, rid ORDER BY precedence, attempt DESC, started_ms) = 1
+    QUALIFY bool_or(NOT is_trusted) OVER (PARTITION BY gid, from_ms, uid)
+), seen AS (
+    SELECT c.gid, c.from_ms, c.uid, c.rid, c.is_trusted, c.until_ms - c.from_ms AS ms,
+        least(p.ended_at // 1000, c.until_ms) - greatest(p.started_at // 1000, c.from_ms) AS seen_ms,
+        max(permille(p.sm_utilization_ratio))::BIGINT AS permille, max(p.memory_used_bytes) AS memory,
+        max(milli(p.cpu_seconds)) * 1000 // greatest((p.ended_at - p.started_at) // 1000, 1) AS millicores
+    FROM contested c JOIN units u USING (uid) JOIN run_names k USING (rid)
+    JOIN process_samples p ON p.run_id = k.run_id AND p.gpu_uuid = u.uuid AND p.started_at // 1000 < c.until_ms
+        AND p.ended_at // 1000 > c.from_ms
+    WHERE p.started_at >= $from_ms * 1000 - 3600000000 AND p.started_at < $until_ms * 1000
+        AND p.started_at >= k.from_us AND p.started_at < k.until_us
+    GROUP BY c.gid, c.from_ms, c.until_ms, c.uid, c.rid, c.is_trusted, p.pid, p.started_at, p.ended_at
+), shares AS (
+    SELECT gid, from_ms, uid, rid, is_trusted,
+        least(coalesce(sum(permille * seen_ms), 0) // any_value(ms), 1000)::BIGINT AS permille,
+        2 * count(permille) < count(*) AND coalesce(max(memory) >= $held_mb * 1000000, true)
+            AND sum(millicores * seen_ms) >= $foreign_millicores * sum(seen_ms) AS computes_untold
+    FROM seen GROUP BY ALL
+), others AS (
+    SELECT gid, from_ms, uid, rid, if(permille >= $foreign_permille, permille, 0) AS permille FROM shares
+    WHERE NOT is_trusted AND (permille >= $foreign_permille OR computes_untold)
+), own AS (
+    SELECT gid, from_ms, uid, sum(permille)::BIGINT AS permille FROM shares WHERE is_trusted GROUP BY ALL
+), taken AS (
+    SELECT gid, from_ms, uid, sum(permille)::BIGINT AS taken FROM others GROUP BY ALL
 )
-SELECT *, count(*) OVER (PARTITION BY gid, from_ms, uid) AS sharers FROM trusted;
+SELECT gid, from_ms, uid, NULL AS rid, greatest(1000 - taken, permille) AS part,
+    greatest(1000, taken + permille) AS whole
+FROM taken JOIN own USING (gid, from_ms, uid)
+UNION ALL
+SELECT o.gid, o.from_ms, o.uid, o.rid, o.permille, greatest(1000, t.taken + w.permille)
+FROM others o JOIN taken t USING (gid, from_ms, uid) JOIN own w USING (gid, from_ms, uid) WHERE o.permille > 0;
+
+CREATE OR REPLACE TEMP TABLE holders AS
+SELECT c.*, if(c.is_trusted, count(*) FILTER (c.is_trusted) OVER (PARTITION BY c.gid, c.from_ms, c.uid), 1) AS sharers,
+    f.part, f.whole
+FROM candidates c LEFT JOIN foreign_parts f ON f.gid = c.gid AND f.from_ms = c.from_ms AND f.uid = c.uid
+    AND f.rid IS NOT DISTINCT FROM if(c.is_trusted, NULL, c.rid)
+WHERE c.is_trusted OR f.rid IS NOT NULL;
 
 -- Parts of each moment with their weights: sharers equally, MIG instances by their slices, the remainder as fragments.
 CREATE OR REPLACE TEMP TABLE parts AS
@@ -68,8 +111,8 @@ WITH free_units AS (
             AND (h.uid = u.uid OR NOT m.is_partitioned))
 ), every AS (
     SELECT h.gid, h.from_ms, h.uid, h.rid, h.attempt, h.held_from_ms, h.held_until_ms,
-        greatest(1, 840 * coalesce(u.slices, 1) // h.sharers) AS weight,
-        h.sharers > 1 AS is_shared,
+        greatest(1, 840 * coalesce(u.slices, 1) * coalesce(h.part, 1) // (coalesce(h.whole, 1) * h.sharers)) AS weight,
+        h.sharers > 1 OR h.whole IS NOT NULL AS is_shared,
         h.started_ms, h.first_ms, h.is_lost, h.lost_cause, false AS is_fragment, h.image_until_ms, h.warm_from_ms
     FROM holders h JOIN units u USING (uid)
     UNION ALL

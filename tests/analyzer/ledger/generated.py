@@ -44,7 +44,9 @@ def _host(draw: random.Random, node: str, rows: dict[str, list[dict[str, Any]]])
         units = _mig(draw, node, gpu, rows) if draw.random() < 0.2 else [gpu]
         for unit in units:
             _samples(draw, node, unit, None if unit == gpu else gpu, rows)
+        held = len(rows["allocations"])
         _allocations(draw, node, units, rows)
+        _shares(random.Random(f"{node}{gpu}"), rows["allocations"][held:], rows)
     if draw.random() < 0.3:
         start, end = _span(draw)
         state = draw.choice(("up", "drained", "reserved", "down"))
@@ -132,3 +134,15 @@ def _allocations(draw: random.Random, node: str, units: list[str], rows: dict[st
             seen = {"node": node, "run_id": row["run_id"], "memory_used_bytes": 10**9, "written_bytes": 2 * 10**9}
             life = start + draw.randrange(0, 10 * MINUTE)
             rows["run_samples"].append(seen | {"started_at": life, "ended_at": life + MINUTE})
+
+
+def _shares(draw: random.Random, allocations: list[dict[str, Any]], rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Tell of some runs' processes what SM time they took, now and then more of it than there is."""
+    for number, row in enumerate(allocations):
+        at = row["started_at"]
+        while draw.random() < 0.9 and row["gpu_uuid"] is not None:
+            told = {"sm_utilization_ratio": draw.choice((None, 0.0, draw.random(), 1.0)), "pid": number}
+            every = draw.choice((10 * SECOND, MINUTE, 30 * MINUTE + 7))
+            seen = {name: row[name] for name in ("run_id", "node", "gpu_uuid")}
+            rows["process_samples"].append(seen | told | {"started_at": at, "ended_at": at + every})
+            at += every

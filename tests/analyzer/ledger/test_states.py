@@ -386,6 +386,73 @@ def test_what_rests_beside_another_run_on_the_same_gpu_is_idle_where_the_driver_
         fleet.store.close()
 
 
+STRANGER = "process/n1/31330.88"
+
+
+def _beside(share: float | None, own: float | None = 0.31, minutes: range = range(60), **seen: object) -> Fleet:
+    """Return a fleet whose run computes on the GPU that it holds, and beside it for some minutes a process."""
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    span = (T + minutes[0] * MINUTE, T + (minutes[-1] + 1) * MINUTE)
+    fleet.hold(STRANGER, "n1", ["G1"], *span, scheduler="process", user="u9")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    for run, part, pid, at in ((RUN, own, 1, range(60)), (STRANGER, share, 2, minutes)):
+        row = {"node": "n1", "gpu_uuid": "G1", "run_id": run, "pid": pid, "sm_utilization_ratio": part} | seen
+        rows = [row | {"started_at": T + m * MINUTE, "ended_at": T + (m + 1) * MINUTE} for m in at]
+        fleet.add("process_samples", rows)
+    fleet.analyze()
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("share", "own", "minutes", "taken"),
+    [
+        (0.66, 0.31, range(60), 2_376_000),
+        (0.66, 0.31, range(20, 50), 1_188_000),
+        (0.2, 0.7, range(60), 720_000),
+        (0.8, 0.6, range(60), 2_057_143),  # more than the whole was told: in proportion
+    ],
+)
+def test_sm_time_that_a_process_past_the_scheduler_took_is_not_its_holders(
+    share: float, own: float, minutes: range, taken: int
+) -> None:
+    """The GPU worked all the hour, and most of it for somebody else: that is no work of who holds it."""
+    fleet = _beside(share, own, minutes)
+    assert sum(fleet.states(STRANGER).values()) == pytest.approx(taken, abs=4_300)  # a part of 840
+    assert sum(fleet.states().values()) == 3_600_000
+    assert set(fleet.states()) == {("productive", "compute")}
+
+
+def test_nobody_takes_from_a_holder_what_no_driver_tells() -> None:
+    """No share told, too little of it, or no process of the holder's seen: then all is as its scheduler says."""
+    for share, own in ((None, None), (None, 0.9), (0.04, 0.9)):
+        assert _beside(share, own).states(STRANGER) == {}
+    fleet = _one_gpu()
+    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
+    fleet.hold(STRANGER, "n1", ["G1"], T, T + HOUR, scheduler="process")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    row = {"node": "n1", "gpu_uuid": "G1", "run_id": STRANGER, "pid": 2, "sm_utilization_ratio": 0.9}
+    fleet.add("process_samples", [row | {"started_at": T, "ended_at": T + HOUR}])
+    fleet.analyze()
+    assert fleet.states(RUN) == {("productive", "compute"): 3_600_000}
+
+
+def test_what_cannot_be_told_apart_is_told_to_be_shared() -> None:
+    """The driver tells no shares: who computes beside the holder is seen, what it took is not."""
+    for cpu_seconds, shared in ((60.0, True), (3.0, False), (None, False)):
+        fleet = _beside(None, None, memory_used_bytes=2 * 10**9, cpu_seconds=cpu_seconds)
+        assert fleet.states(RUN) == {("productive", "compute"): 3_600_000}
+        with fleet.store.session() as session:
+            assert session.rows("SELECT DISTINCT shared FROM ledger") == [(shared,)]
+
+
+def test_a_holder_that_rests_while_others_compute_does_not_work() -> None:
+    """Its part is what it left, and idle."""
+    fleet = _beside(0.9, 0.0)
+    assert ("productive", "compute") not in fleet.states(RUN)
+    assert sum(fleet.states(RUN).values()) == pytest.approx(360_000, abs=4_300)
+
+
 def test_a_hang_is_not_communication() -> None:
     """GPUs that spin while nothing crosses the links wait for nobody."""
     fleet = Fleet()

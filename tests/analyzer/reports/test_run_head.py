@@ -10,12 +10,20 @@ from agent.wire.units import HOUR_US
 from analyzer.findings.argue import RuledOut
 from analyzer.finops.non_gpu_costs.costs import read_drawn, read_drawn_by_team, read_drawn_of_run
 from analyzer.finops.non_gpu_costs.rates import Rates
-from analyzer.interfaces.text.run_text import run_text
+from analyzer.interfaces.text.run_text import run_sentence, run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period
 from analyzer.prices.non_gpu_rows import Energy, Intensity, NonGpuPrices
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import EarlierRun, RunDocument, RunEnergy, earlier_runs, run_energy, run_energy_words
+from analyzer.reports.run import (
+    EarlierRun,
+    RunDocument,
+    RunEnergy,
+    SharedTime,
+    earlier_runs,
+    run_energy,
+    run_energy_words,
+)
 from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.finops.unit_cost_written import RATE, Written
@@ -69,6 +77,25 @@ def test_a_finding_of_a_run_says_what_was_ruled_out(told: RunDocument) -> None:
     shown = run_text(changed(told, ruled_out={"f-7kq2": out}), TextLayout())
     assert "  ruled out       straggler: no rank differs\n" in shown
     assert "24.4 GPU-hours" not in shown
+
+
+@pytest.mark.parametrize(
+    ("shared", "words"),
+    [
+        (SharedTime(8 * 3_600_000, 15 * 3_600_000), "15.0 GPU-hours of them are theirs."),
+        (SharedTime(24 * 3_600_000, 0), "Others computed on its GPUs during 24.0 GPU-hours of its time."),
+    ],
+)
+def test_a_run_beside_which_others_computed_is_not_told_to_have_had_its_gpus(
+    told: RunDocument, shared: SharedTime, words: str
+) -> None:
+    """It was slowed threefold, and "nothing was found to change"."""
+    alone = run_sentence(changed(told, findings=()))
+    beside = run_sentence(changed(told, findings=(), shared=shared))
+    assert alone.startswith("Nothing was found to change: it worked")
+    assert beside.startswith("It worked")
+    assert beside.endswith(words)
+    assert run_sentence(changed(told, shared=shared)).endswith(words)
 
 
 def test_a_run_that_was_not_queued_tells_its_energy_all_the_same(told: RunDocument) -> None:
