@@ -55,9 +55,9 @@ QUALIFY row_number() OVER (PARTITION BY m.gid, m.from_ms, h.uid, h.rid
     ORDER BY h.precedence, h.attempt DESC, h.started_ms) = 1;
 
 -- Others' processes beside those of a holder take the SM time that the driver says they took, and the holder keeps the
--- rest: what nobody used is its own. Where the driver tells no shares, what those took that compute (they keep more than
--- a context, and a core drives them) is not known: all stays with the holder, and is told to be shared. Where no process
--- of a holder is seen, those of others may be its own by another name.
+-- rest: what nobody used is its own. Where the driver tells no shares, what those took that compute (they keep more
+-- than a context, and a core drives them) is not known: all stays with the holder, and is told to be shared. Where no
+-- process of a holder is seen, those of others may be its own by another name.
 CREATE OR REPLACE TEMP TABLE foreign_parts AS
 WITH contested AS (
     SELECT * FROM candidates
