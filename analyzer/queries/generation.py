@@ -77,7 +77,17 @@ class Generations:
         self._known: tuple[object, str] | None = None
 
     def of(self, session: "Session") -> str:
-        """Return the generation; it must be asked of a session that sees everything."""
+        """Return the generation; it must be asked of a session that sees everything.
+
+        A transaction that reads sees one, which is looked up once.
+        """
+        if session.found is None:
+            return self._now(session)
+        if self not in session.found:
+            session.found[self] = self._now(session)
+        return str(session.found[self])
+
+    def _now(self, session: "Session") -> str:
         now = self._clock()
         moment: dict[str, object] = {"now": now, "rejected_us": self._rejected_us}
         marks = (sorted(session.rows(_MARKS, moment)), self._told(), now // DAY_US)  # prices are told with their age

@@ -116,6 +116,11 @@ class Store:
             raise
         return store
 
+    @property
+    def search_path(self) -> str:
+        """Where the tables of the contract are, and those of the ledger: in one place without a lake."""
+        return f"lake.main,{self.hot or 'lake.books'}" if self.lake is not None else str(self.hot)
+
     def session(self) -> Session:
         """Return a new cursor that finds each table where it is: the contract's in the lake, if there is one.
 
@@ -125,7 +130,7 @@ class Store:
             return self.hot_session()
         session = Session(self._cursor(), self._settle)
         try:
-            session.execute(f"SET search_path = 'lake.main,{self.hot or 'lake.books'}'")
+            session.execute(f"SET search_path = '{self.search_path}'")
         except StoreError as error:  # DuckLake reads its tables here
             session.close()
             raise named_damage(self.lake, error) from error
@@ -140,9 +145,8 @@ class Store:
         that they need. `made_of` says what these are made of now, and gets what it said before: where that is another,
         they are made anew.
         """
-        session = self.session()
+        session, path = self.session(), self.search_path
         try:
-            (path,) = session.row("SELECT current_setting('search_path')")
             known: Any = self._made.get(name)
             mark = made_of(session, path, known)  # before they are made: what comes meanwhile has them made again
             with self._making:

@@ -74,6 +74,7 @@ class Session:
         self._committed = committed
         self._views: dict[str, str] = {}
         self._unmade: set[str] = set()  # of these views
+        self.found: dict[object, object] | None = None  # of the state that the transaction under way sees
 
     def stand_before(self, views: Mapping[str, str]) -> None:
         """Let temporary views stand before the tables of their names, each made when a statement first names it.
@@ -164,6 +165,7 @@ class Session:
     def transaction(self) -> Iterator[None]:
         """Commit everything inside together, or nothing of it."""
         self.execute("BEGIN")
+        self.found = {}
         try:
             yield
         except BaseException:
@@ -173,6 +175,8 @@ class Session:
                 self._cursor.rollback()
             self._unmade |= self._views.keys()  # those that were made in it are gone; the others are made again
             raise
+        finally:
+            self.found = None
         self.execute("COMMIT")
         self._committed(self)
 
