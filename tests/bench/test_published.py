@@ -3,10 +3,12 @@
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analyzer.states import BOOKINGS
 from bench.machine import ROOT, kept
+from bench.published import sensors
 from bench.published.registry import KINDS, runs
 from bench.published.score import put, section, settled
 from bench.published.setting import OPEN
@@ -63,3 +65,25 @@ def test_the_readme_has_the_figures_that_were_recorded() -> None:
     """`make bench-published` writes both; who edits one by hand is found here."""
     readme = (ROOT / "bench" / "README.md").read_text()
     assert put(readme, section(kept("published"))) == readme
+
+
+def test_some_of_many_tasks_waits_most_of_the_time_though_each_hardly_does() -> None:
+    """The kernel's "some" of a fed run of eight ranks reads as that of a starved one: no rule may trust it alone."""
+    for _, setting, story in runs(1, ["fed_reading"]):
+        edges = np.arange(story.start + 600, story.start + 3600, 60.0)
+        each = story.lanes[0].mean("blocked", edges).max()
+        told = sensors.some(story.lanes, "blocked", edges).mean()
+        assert each < 0.04
+        assert told > (0.15 if setting.gpus == 4 else 0.3)
+
+
+def test_what_a_board_cannot_tell_is_not_there() -> None:
+    """No SM activity without GPM or DCGM; no shares of a ring that does not reach back so far (docs/gpu.md)."""
+    seen = set()
+    for _, setting, story in (run for seed in range(1, 6) for run in runs(seed, ["fed_compute", "hang_pcie"])):
+        edges = np.arange(0, story.end, setting.interval)
+        told = sensors.gpu(setting, setting.board, story.lanes[0], edges, setting.board.limit_watts)
+        assert bool(np.isnan(told["sm_active_ratio"]).all()) is not setting.profiled(setting.board)
+        assert bool(np.isnan(told["utilization_zero_ratio"]).all()) is (not setting.rings or setting.interval > 16)
+        seen.add((setting.profiled(setting.board), setting.interval > 16))
+    assert len(seen) > 2
