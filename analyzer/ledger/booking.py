@@ -255,6 +255,7 @@ def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Threshold
             warm_up_ms=limits.warm_up_ms,
             starting_ms=limits.starting_ms,
             held_mb=limits.held_mb,
+            quiet_permille=limits.quiet_permille,
         )
         run_sql(
             session,

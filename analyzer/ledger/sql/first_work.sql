@@ -23,6 +23,7 @@ WITH busy AS (
 ), minutes AS (
     SELECT h.*, b.busy_ms, greatest(n.from_ms, h.from_ms) // 60000 * 60000 AS minute_ms,
         max(least(n.until_ms, h.until_ms)) AS seen_ms, max(n.memory_mb) AS memory_mb,
+        max(n.activity) > $quiet_permille AS stirs,
         min(greatest(n.from_ms, h.from_ms)) FILTER (n.activity > $active_permille) AS alive_ms
     FROM waiting h LEFT JOIN busy b USING (rid, attempt, uid, from_ms)
     JOIN narrow n ON n.uid = h.uid AND n.up AND n.until_ms > n.from_ms AND h.from_ms < n.until_ms

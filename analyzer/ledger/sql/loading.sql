@@ -1,7 +1,7 @@
 -- Until when each start lasts. A quarter of an hour is given to each; beyond that a GPU starts as long as it is seen to
 -- load: its memory grows, or, before any GPU of its run works, that of the others does, its run computes, or
--- something is read. What processors and disks do counts for an hour after memory grew last: a job that computes on
--- processors for hours loads nothing.
+-- something is read. What processors and disks do counts while the GPUs rest, since it may feed one that hardly works,
+-- and for an hour after memory grew last: a job that computes on processors for hours loads nothing.
 CREATE OR REPLACE TEMP TABLE loading AS
 WITH run_work AS (
     SELECT rid, attempt, min(at_ms) AS work_ms FROM first_work GROUP BY ALL
@@ -71,6 +71,8 @@ CREATE OR REPLACE TEMP TABLE load_signs AS
 WITH grown AS (
     SELECT rid, attempt, uid, from_ms AS held_ms, minute_ms AS from_ms, seen_ms AS until_ms
     FROM young_minutes WHERE grown_mb >= $grown_mb
+), stirring AS (
+    SELECT DISTINCT rid, attempt, minute_ms AS from_ms, seen_ms AS until_ms FROM young_minutes WHERE stirs
 ), signs AS (
     SELECT l.rid, l.attempt, l.uid, l.from_ms AS held_ms, g.from_ms, g.until_ms, true AS has_grown
     FROM loading l JOIN grown g ON g.rid = l.rid AND g.attempt = l.attempt AND g.from_ms >= l.look_from_ms
@@ -79,6 +81,8 @@ WITH grown AS (
     SELECT l.rid, l.attempt, l.uid, l.from_ms, s.from_ms, s.until_ms, false
     FROM loading l JOIN host_signs s ON s.rid = l.rid AND s.from_ms >= l.look_from_ms
         AND s.from_ms < coalesce(l.work_ms, s.until_ms)
+    WHERE NOT EXISTS (SELECT 1 FROM stirring t WHERE t.rid = l.rid AND t.attempt = l.attempt
+        AND t.from_ms < s.until_ms AND t.until_ms > s.from_ms)
 ), counted AS (
     SELECT s.*, l.seen_ms, greatest(l.grown_ms, max(s.until_ms) FILTER (s.has_grown) OVER so_far) AS last_grown_ms
     FROM signs s JOIN loading l ON l.rid = s.rid AND l.attempt = s.attempt AND l.uid = s.uid AND l.from_ms = s.held_ms

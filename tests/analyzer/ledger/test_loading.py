@@ -147,6 +147,19 @@ def test_a_job_that_computes_on_processors_for_hours_does_not_load() -> None:
     assert _minutes(fleet) == {"starting": 120, "held_idle": 360}
 
 
+@pytest.mark.parametrize(("seconds", "activity"), [(10, 0.03), (60, 0.02), (240, 0.045)])
+def test_a_gpu_that_hardly_works_is_not_loading(seconds: int, activity: float) -> None:
+    """One core feeds it a little, for hours, and its memory rests: that core is its work."""
+    fleet, every = _held(), seconds * SECOND
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=63.0)
+    hardly = {"utilization_ratio": activity, "utilization_zero_ratio": 1 - activity, "sm_active_ratio": None}
+    fleet.sample("n1", "G1", T, T + 4 * HOUR, every=every, **hardly, memory_used_bytes=2 * GB)
+    fleet.sample("n1", "G2", T, T + 4 * HOUR, every=every, **_still(False, 3 * 10**6))
+    found = _minutes(fleet)
+    assert found["starting"] == 30
+    assert found["held_idle"] == 225
+
+
 def test_a_load_that_pauses_for_longer_than_a_start_takes_is_over() -> None:
     """Half of it came, then nothing: what is held after it is not starting."""
     fleet, every = _held(), MINUTE
