@@ -17,7 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from analyzer.findings.witness_signs import limit_words, mark_words
 from analyzer.findings.words import WORDS
+from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, SURE_PERMILLE, TABLE, WITNESSES, Row
 from analyzer.ledger.thresholds import RULE_OF, SHORT, WORK, Thresholds
 from analyzer.states import booking
 
@@ -37,6 +39,15 @@ best" stand for the numbers by which it is told what counts as work at all, and 
 """
 
 
+WITNESSES_HEAD = f"""## Causes and witnesses
+What a stand-still waits for is told by one table (`analyzer/ledger/causes/witnesses.py`) and one scorer. A row is a way
+in which a cause shows itself; a witness that was not reported speaks for nothing. Numbers in brackets are the decibans
+that a value says at the most: 10 is ten to one. A cause is booked from {BOOKED_PERMILLE // 10}% of the posterior on,
+with a witness of its own. From {SURE_PERMILLE // 10}% on, for half an hour, and of GPUs whose SM activity is measured,
+it is of high confidence. `own_process`, `decoder`, `turns` and `memory` are suspected and never booked.
+"""
+
+
 def page(truth: Mapping[str, object]) -> str:
     """Return the document."""
     cells = _cells(truth)
@@ -52,10 +63,25 @@ def page(truth: Mapping[str, object]) -> str:
             which = "" if len({RULE_OF[name].reads for name in names}) == 1 else f" (`{'`, `'.join(_causes(those))}`)"
             lines += ["", f"Reads{which}: {_reads(reads)}."]
         lines.append("")
-    lines += ["## The numbers", "Shares are permille, times milliseconds.", ""]
+    lines += [WITNESSES_HEAD, "| cause | its own witnesses | what speaks against it |", "|---|---|---|"]
+    lines += [f"| `{row.cause}` | {_cell_words(row, own=True)} | {_cell_words(row, own=False)} |" for row in TABLE]
+    lines += ["", "## The numbers", "Shares are permille, times milliseconds.", ""]
     lines += ["| number | value | why, and from where |", "|---|---|---|"]
     lines += [f"| `{name}` | {value} | {why} |" for name, value, why in numbers()]
     return "\n".join(lines) + "\n"
+
+
+def _cell_words(row: Row, *, own: bool) -> str:
+    """Return the witnesses of a row with the values at which they begin to speak, and the decibans that they reach."""
+    said = []
+    for name, points in row.cells.items():
+        least, most = min(says for _, says in points), max(says for _, says in points)
+        what = WITNESSES[name].what
+        if own and name in row.own:
+            said.append(f"{what}: {mark_words(name, points)} (+{most}, else {least})")
+        elif not own and name not in row.own and least < 0:
+            said.append(f"{what}: not {limit_words(name, points)} ({least})")
+    return "; ".join(said) or "-"
 
 
 def _causes(names: Iterable[str]) -> list[str]:

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.evidence import Need, Severity, need, severity
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import said_states
 from analyzer.findings.signs import (
     Context,
-    Sign,
     broken_signs,
     idle_gpus,
     idle_signs,
     lost_signs,
-    median,
     signs,
 )
+from analyzer.findings.witness_signs import mark_of, speaking_against
 from analyzer.ledger.causes.exchange import exchange_rate, usual
 from analyzer.ledger.coverage import timeline
 from analyzer.ledger.thresholds import Thresholds
@@ -29,7 +28,6 @@ from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import booking
-from analyzer.text.words import whole_percent
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -61,7 +59,7 @@ def ruled_out(
     """
     found: list[RuledOut] = []
     if finding.state in ("starved", "unexplained"):
-        found += _other_causes(finding.cause, windows, limits)
+        found += [RuledOut(what, why) for what, why in speaking_against(finding.cause, windows)]
     if finding.state in ("starved", "communicating", "unexplained") and finding.cause not in ("straggler", "hang"):
         found += _straggler(windows, others, limits)
     for name, milliseconds in overhead_ms.items():
@@ -71,35 +69,6 @@ def ruled_out(
     proven = [other for other in others if not other.suspicion]
     found += [RuledOut(f"{other.what} ({other.id})", "booked separately", "finding") for other in proven]
     return tuple(found)
-
-
-def _other_causes(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> list[RuledOut]:
-    found = []
-    disk = median([window.disk_busy for window in windows])
-    if cause != "storage" and disk is not None and disk < limits.disk_busy_permille:
-        found.append(
-            RuledOut("local disk", f"{whole_percent(disk)} busy, full is {whole_percent(limits.disk_busy_permille)}")
-        )
-    waiting = median([window.waiting for window in windows])
-    if cause not in ("storage", "network_storage") and waiting is not None and waiting < limits.waiting_permille:
-        found.append(RuledOut("any storage", f"{whole_percent(waiting)} of the workers wait in the kernel"))
-    busiest = median([window.busiest for window in windows])
-    if cause != "preprocessing" and busiest is not None and busiest < limits.worker_full_permille:
-        found.append(RuledOut("loader workers", f"the busiest at {whole_percent(busiest)} of a core"))
-    copies = median([window.pcie_in_kb for window in windows])
-    if cause != "host_to_device" and copies is not None:
-        rates = [
-            w.pcie_in_kb // w.ms * 1000 // w.still for w in windows if w.pcie_in_kb is not None and w.ms and w.still
-        ]
-        seen = median(rates)
-        if seen is not None and seen < limits.copy_kb_per_ms:
-            found.append(
-                RuledOut(
-                    "copies to the GPU",
-                    f"{seen / 1000:.1f} GB/s while stalled, {limits.copy_kb_per_ms / 1000:.1f} would be full",
-                )
-            )
-    return found
 
 
 def _straggler(windows: Sequence[RunWindow], others: Sequence[Finding], limits: Thresholds) -> list[RuledOut]:
@@ -181,10 +150,15 @@ def _candidates(state: str, cause: str, limits: Thresholds) -> tuple[_PlottedSer
         "busiest worker",
         "% of a core",
         lambda w: _share(w.busiest),
-        _mark(limits.worker_full_permille),
+        _mark(mark_of("preprocessing", "busiest")),
     )
-    disk: _PlottedSeries = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(limits.disk_busy_permille))
-    waiting: _PlottedSeries = ("workers waiting", "%", lambda w: _share(w.waiting), _mark(limits.waiting_permille))
+    disk: _PlottedSeries = ("disk busy", "%", lambda w: _share(w.disk_busy), _mark(mark_of("storage", "disk_busy")))
+    waiting: _PlottedSeries = (
+        "workers waiting",
+        "%",
+        lambda w: _share(w.waiting),
+        _mark(mark_of("storage", "waiting")),
+    )
     copies: _PlottedSeries = ("copies to GPUs", "GB/s", _copied, None)
     clock: _PlottedSeries = ("clock lost", "%", lambda w: _share(w.slowed_most), _mark(limits.slowed_permille))
     fabric: _PlottedSeries = ("exchange, per host", "GB/s", lambda w: _giga(exchange_rate(w, limits)), None)
@@ -278,7 +252,8 @@ def argue(
     elif with_signs and finding.state == "lost_work":
         seen = lost_signs(session, finding, period)
     elif with_signs:
-        seen = signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period))
+        context = _context(session, finding, windows, period)
+        seen = signs(finding.state, finding.cause, own, limits, context)
     return Argument(
         seen,
         ruled_out(finding, own, others, _overhead(session, finding, period), limits) if runs else (),

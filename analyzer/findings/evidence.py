@@ -10,9 +10,9 @@ from typing import Literal
 
 from agent.wire.units import PERMILLE
 from analyzer.findings.finding import EvidenceLine
-from analyzer.ledger.causes.exchange import per_gpu_rate
+from analyzer.findings.witness_signs import mark_of
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.windows import RunWindow
+from analyzer.ledger.windows import RunWindow, per_gpu_rate
 from analyzer.text.words import whole_percent
 
 Severity = Literal["slight", "moderate", "severe"]
@@ -227,7 +227,7 @@ def _workers(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | 
     return EvidenceLine(
         "loader workers",
         f"{most}the busiest at {_span(busiest)} of a core",
-        _limit(seen=cause == "preprocessing" and _middle(busiest) >= _LIMITS.worker_full_permille),
+        _limit(seen=cause == "preprocessing" and _middle(busiest) >= mark_of("preprocessing", "busiest")),
     )
 
 
@@ -244,7 +244,7 @@ def _input(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | No
     return EvidenceLine(
         "input to GPUs",
         f"{_rate(seen)}; {_rate(best)} in the best tenth",
-        _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= _LIMITS.copy_kb_per_ms),
+        _limit(seen=cause == "host_to_device" and _middle(_copied(windows)) >= mark_of("host_to_device", "copies")),
     )
 
 
@@ -254,7 +254,7 @@ def _disk(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | Non
         return None
     read = _known([window.block_read for window in windows])
     rate = f"{_rate(_mean(read))} read, " if read else ""
-    is_full = cause == "storage" and _middle(busy) >= _LIMITS.disk_busy_permille
+    is_full = cause == "storage" and _middle(busy) >= mark_of("storage", "disk_busy")
     verdict = "has room" if _mean(busy) < 500 else _limit(seen=is_full)
     return EvidenceLine("local disks", f"{rate}{whole_percent(_mean(busy))} busy", verdict)
 
@@ -268,7 +268,7 @@ def _mount(windows: Sequence[RunWindow], cause: str | None) -> EvidenceLine | No
     return EvidenceLine(
         "network mount",
         f"{_rate(_mean(read))} read{tail}",
-        _limit(seen=cause == "network_storage" and _middle(waiting) >= _LIMITS.waiting_permille),
+        _limit(seen=cause == "network_storage" and _middle(waiting) >= mark_of("network_storage", "waiting")),
     )
 
 

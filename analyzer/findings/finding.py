@@ -28,6 +28,16 @@ class EvidenceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Sign:
+    """One number and its mark. `holds` is None where the number was not reported, or is no test by itself."""
+
+    what: str
+    seen: str
+    needed: str
+    holds: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One loss of one subject in one period. Findings share no GPU-second; at stake, they sum to what is avoidable.
 

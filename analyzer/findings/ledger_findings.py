@@ -13,7 +13,8 @@ from analyzer.findings.evidence import evidence, speedup
 from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import rule_versions
 from analyzer.findings.life import LossKey, longer_ids, named
-from analyzer.findings.words import SUSPICION, WORDS, host_words, limit_words, root_words, run_words, share_words
+from analyzer.findings.words import WORDS, host_words, limit_words, root_words, run_words, share_words, suspicion_words
+from analyzer.ledger.causes.witnesses import INPUTS
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import BOOKINGS, Confidence, booking
@@ -251,7 +252,7 @@ def _finding(
     runs = tuple(sorted(loss.by_run, key=lambda run: (-loss.by_run[run], run)))
     windows = [window for run in runs for window in seen.get((run, state, cause), [])]
     is_suspicion = state == "unexplained"
-    words = SUSPICION if is_suspicion else WORDS[state, cause]
+    words = suspicion_words(cause or "") if is_suspicion else WORDS[state, cause]
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
     values["gpu"] = root_words(loss.root, who.caused_on, len(loss.by_cause))
@@ -267,7 +268,7 @@ def _finding(
         milliseconds=loss.milliseconds,
         at_stake_micros=loss.cost_micros,
         confidence="low" if is_suspicion else _confidence(loss),
-        actor=None if is_suspicion else booking(state, cause).actor,
+        actor=_suspected_actor(cause) if is_suspicion else booking(state, cause).actor,
         first_at=loss.first_us,
         last_at=loss.last_us + HOUR_US,
         still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
@@ -280,6 +281,11 @@ def _finding(
         rule_version=who.rule_version,
         caused_on=who.caused_on,
     )
+
+
+def _suspected_actor(cause: str | None) -> str | None:
+    """Return who could act on a suspicion: of what is no input, which could be anybody's, the run's owner."""
+    return None if cause is None or cause in INPUTS else "run"
 
 
 def _values(subject: str, cause: str | None, loss: _Loss, held_ms: int, windows: list[RunWindow]) -> dict[str, str]:

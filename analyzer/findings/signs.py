@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.wire.units import HOUR_MS
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, Sign
+from analyzer.findings.witness_signs import cause_signs, median
 from analyzer.ledger.causes import exchange
-from analyzer.ledger.causes.exchange import most, per_gpu_rate
+from analyzer.ledger.causes.exchange import most
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.windows import RunWindow
+from analyzer.ledger.windows import RunWindow, per_gpu_rate
 from analyzer.period import WINDOW_MS, Period
 from analyzer.queries.statements import statements
 from analyzer.text.words import whole_percent
@@ -98,16 +99,6 @@ _WindowValue = Callable[[RunWindow], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """One number and its mark. `holds` is None where the number was not reported, or is no test by itself."""
-
-    what: str
-    seen: str
-    needed: str
-    holds: bool | None
-
-
-@dataclass(frozen=True, slots=True)
 class Context:
     """What a verdict rests on beside windows; None is unknown."""
 
@@ -123,9 +114,10 @@ def signs(
     if not windows:
         return ()
     if state in ("starved", "unexplained"):
+        still = (_sign("GPUs without a kernel", windows, lambda w: w.still, limits.low_permille), *_told_wait(windows))
         if cause == "unknown":  # the run's own word, which needs no other
-            return _waiting(windows, limits)
-        return (*_waiting(windows, limits), *_cause(cause, windows, limits), *_sureness(windows, limits))
+            return still
+        return (*still, *cause_signs(cause, windows, is_booked=state == "starved"), *_sureness(windows, limits))
     if state == "communicating":
         return _hang(windows, limits, context) if cause == "hang" else _exchange(cause, windows, limits, context)
     if state == "throttled":
@@ -202,12 +194,6 @@ def _rate(bytes_per_second: int) -> str:
     return f"{bytes_per_second / 1e9:.1f} GB/s" if giga else f"{bytes_per_second / 1e6:.1f} MB/s"
 
 
-def median(values: Sequence[int | None]) -> int | None:
-    """Return the lower median of what is known; None where nothing is."""
-    known = sorted(value for value in values if value is not None)
-    return known[(len(known) - 1) // 2] if known else None
-
-
 def _sign(
     what: str,
     windows: Sequence[RunWindow],
@@ -225,43 +211,11 @@ def _sign(
     return Sign(what, shown(seen), needed, seen <= mark if most_allowed else seen >= mark)
 
 
-def _waiting(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
-    found = [_sign("GPUs without a kernel", windows, lambda w: w.still, limits.low_permille)]
+def _told_wait(windows: Sequence[RunWindow]) -> tuple[Sign, ...]:
     told = median([window.data_wait for window in windows])
-    if told is not None:
-        found.append(Sign("waits for data, by its own clock", whole_percent(told), "decides where it is told", None))
-    if any(window.dips is not None for window in windows):
-        count = partial("{:,} in 10 min".format)
-        found.append(_sign("stand-stills", windows, lambda w: w.dips, limits.dips_needed, count))
-    return tuple(found)
-
-
-def _cause(cause: str, windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
-    sign = partial(_sign, windows=windows)
-    if cause == "preprocessing":
-        found = [
-            sign("busiest loader worker", read=lambda w: w.busiest, mark=limits.worker_full_permille, shown=_of_a_core),
-            sign(
-                "throttled by its cgroup",
-                read=lambda w: w.cpu_throttled,
-                mark=limits.cpu_throttled_permille,
-                either=True,
-            ),
-            sign("waiting for a CPU", read=_cpu_pressure, mark=limits.pressure_cpu_permille, either=True),
-        ]
-    elif cause in ("storage", "network_storage"):
-        found = [
-            sign("waiting for storage", read=_io_pressure, mark=limits.pressure_io_permille),
-            sign("loader workers waiting", read=lambda w: w.waiting, mark=limits.waiting_permille, either=True),
-            sign("disk busy", read=lambda w: w.disk_busy, mark=limits.disk_busy_permille, either=True),
-        ]
-    elif cause == "host_to_device":
-        found = [sign("copies while stalled", read=_copies, mark=limits.copy_kb_per_ms, shown=_megabytes)]
-    else:
-        seen = limits.worker_seen_permille
-        found = [sign("loader at work", read=lambda w: w.busiest, mark=seen, shown=_of_a_core)]
-    known = [one for one in found if one.holds is not None]
-    return tuple(known or found[:1])
+    if told is None:
+        return ()
+    return (Sign("waits for data, by its own clock", whole_percent(told), "decides where it is told", None),)
 
 
 def _sureness(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, ...]:
@@ -345,25 +299,8 @@ def _underused(windows: Sequence[RunWindow], limits: Thresholds) -> tuple[Sign, 
     return (busy, *(_sign(what, windows, read, mark, most_allowed=True) for what, read, mark in chip))
 
 
-def _of_a_core(permille: int) -> str:
-    return f"{whole_percent(permille)} of a core"
-
-
 def _megabytes(kb_per_ms: int) -> str:
     return _rate(kb_per_ms * 1_000_000)
-
-
-def _cpu_pressure(window: RunWindow) -> int | None:
-    return window.host_pressure_cpu if window.pressure_cpu is None else window.pressure_cpu
-
-
-def _io_pressure(window: RunWindow) -> int | None:
-    return window.host_pressure_io if window.pressure_io is None else window.pressure_io
-
-
-def _copies(window: RunWindow) -> int | None:
-    seen = per_gpu_rate(window, window.pcie_in_kb)
-    return None if seen is None or not window.still else seen * 1000 // window.still
 
 
 def _links(window: RunWindow) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from analyzer.findings.evidence import need, need_words
+from analyzer.findings.witness_signs import mark_of
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
@@ -154,11 +155,39 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "the hardware passes its diagnosis",
     ),
 }
-SUSPICION = Words(
+# Of causes that are suspected and not booked; those of input have sentences of one kind.
+_SUSPICION = Words(
     "possibly input: {cause}",
     "{Run} is low {share} without a proven cause; it looks like input starvation ({cause}).",
     "{missing}",
 )
+_SUSPICIONS = {
+    "own_process": Words(
+        "possibly its own work on the CPU",
+        "{Run} is low {share} without a proven cause; its GPUs seem to wait for its own work on the CPU.",
+        "no thread of the run computes while its GPUs stand still",
+    ),
+    "decoder": Words(
+        "possibly the video decoder",
+        "{Run} is low {share} without a proven cause; its video decoder is full meanwhile.",
+        "frames that were decoded beforehand do not shorten a step",
+    ),
+    "turns": Words(
+        "possibly GPUs in turns",
+        "{Run} is low {share} without a proven cause; its GPUs seem to work in turns, each waiting for the others.",
+        "a profile shows several of its GPUs at work at a time",
+    ),
+    "memory": Words(
+        "possibly host memory",
+        "{Run} is low {share} without a proven cause; its host is short of memory, and swaps or reclaims.",
+        "the host reclaimed and swapped nothing in that time",
+    ),
+}
+
+
+def suspicion_words(cause: str) -> Words:
+    """Return the words of a suspicion."""
+    return _SUSPICIONS.get(cause, _SUSPICION)
 
 
 _RULES = {
@@ -269,12 +298,12 @@ def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
 def _workers(windows: Sequence[RunWindow]) -> str:
     """Return which processors were full, as far as any were seen to be."""
     busiest = _middle([window.busiest for window in windows])
-    if busiest is None or busiest < _LIMITS.worker_full_permille:
+    if busiest is None or busiest < mark_of("preprocessing", "busiest"):
         pressure = [w.host_pressure_cpu if w.pressure_cpu is None else w.pressure_cpu for w in windows]
         full = (
-            (_middle([window.cpu_throttled for window in windows]), _LIMITS.cpu_throttled_permille),
-            (_middle(pressure), _LIMITS.pressure_cpu_permille),
-            (_middle([_used(window) for window in windows]), _LIMITS.worker_full_permille),
+            (_middle([window.cpu_throttled for window in windows]), mark_of("preprocessing", "quota")),
+            (_middle(pressure), mark_of("preprocessing", "pressure_cpu")),
+            (_middle([_used(window) for window in windows]), mark_of("preprocessing", "packed")),
         )
         is_full = any(seen is not None and seen >= mark for seen, mark in full)
         return "the cores it may use are saturated" if is_full else "its loader does not keep up"
@@ -295,9 +324,9 @@ def _used(window: RunWindow) -> int | None:
 def _with_room(windows: Sequence[RunWindow]) -> str:
     """Return what of a host was seen to have room, where the loader itself is the limit."""
     looked = (
-        ("disk", _middle([window.disk_busy for window in windows]), _LIMITS.disk_busy_permille),
-        ("storage", _middle([window.waiting for window in windows]), _LIMITS.waiting_permille),
-        ("cores", _middle([window.busiest for window in windows]), _LIMITS.worker_full_permille),
+        ("disk", _middle([window.disk_busy for window in windows]), mark_of("storage", "disk_busy")),
+        ("storage", _middle([window.waiting for window in windows]), mark_of("storage", "waiting")),
+        ("cores", _middle([window.busiest for window in windows]), mark_of("preprocessing", "busiest")),
     )
     room = [name for name, seen, mark in looked if seen is not None and seen < mark]
     if not room:

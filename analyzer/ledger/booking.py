@@ -173,7 +173,13 @@ def _find_lost_work(session: Session, limits: Thresholds) -> None:
     first_ms, last_ms = session.row("SELECT coalesce(min(from_ms), 0), coalesce(max(until_ms), 0) FROM failed")
     for day_ms in range(first_ms // DAY_MS * DAY_MS, last_ms, DAY_MS):
         span = {"from_us": day_ms * 1000, "until_us": (day_ms + DAY_MS) * 1000}
-        run_sql(session, "ledger/failed_samples.sql", **span)
+        run_sql(
+            session,
+            "ledger/failed_samples.sql",
+            **span,
+            active_permille=limits.active_permille,
+            begun_work_ms=limits.begun_work_ms,
+        )
         _find_checkpoints(session, span["from_us"], span["until_us"], limits)
         run_sql(
             session,
@@ -326,5 +332,6 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         deadband_permille=limits.deadband_permille,
         slowed_permille=limits.slowed_permille,
         decode_permille=limits.decode_permille,
+        wholly_spinning_permille=limits.wholly_spinning_permille,
         bucket_ms=bucket_ms,
     )

@@ -14,7 +14,7 @@ from analyzer.ledger.causes.exchange import ExchangeJudgement, Usual, in_rack_ra
 from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
 from analyzer.ledger.causes.serving_holding import hold_to_policy
 from analyzer.ledger.causes.serving_policy import Service
-from analyzer.ledger.causes.straggler import Lag, straggler_lag
+from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, straggler_lag
 from analyzer.ledger.coverage import Unjudged, unjudged_windows
 from analyzer.ledger.pending import Chunk
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds
@@ -52,7 +52,7 @@ class ClassifierWindows:
         run's links carry and its boards draw while it works.
         """
         inputs = input_starvation.detect(self.signs, self.limits)
-        hung = exchange.hung_windows(self.windows, habit, self.limits)
+        hung = exchange.hung_windows(self.windows, self.facts.gpus, habit, self.limits)
         judged = zip(self.windows[-count:], inputs[-count:], hung[-count:], strict=True)
         return [
             Verdict(window.run_id, window.window_ms, is_hung=True)
@@ -69,10 +69,13 @@ def _verdict(
     in_rack_rate: int | None,
     limits: Thresholds,
 ) -> Verdict:
-    use = underused.detect(window, facts, limits)
+    exchanged = exchange.detect(window, facts, in_rack_rate, limits)
+    is_waiting = exchange.waits_for_ranks(window, facts.gpus, limits) and not exchanged.is_exchanging
+    # A mean over ranks of which some wait says nothing of what the others use of the chip.
+    use = underused.FULL_USE if is_waiting else underused.detect(window, facts, limits)
     launches = use.cause == "launch_bound"
-    lag = straggler_lag(window, limits)
-    moved, lagging = _divided(window, exchange.detect(window, facts, in_rack_rate, limits), lag)
+    lag = NONE_BEHIND if is_waiting else straggler_lag(window, limits)
+    moved, lagging = _divided(window, exchanged, lag)
     steady = min(1000 - lagging, exchange.steady_permille(window, facts, in_rack_rate, limits))
     crossing = exchange.crossing_permille(window, facts, in_rack_rate, limits)
     verdict = Verdict(
@@ -82,7 +85,10 @@ def _verdict(
         input_cause=judged.cause if judged.is_booked and not launches else None,
         input_suspicion=None if judged.is_booked or launches else judged.cause,
         input_confidence=judged.confidence,
+        input_share=judged.share,
+        input_other=judged.other,
         is_exchanging=moved.is_exchanging,
+        is_waiting=is_waiting,
         straggler_permille=moved.straggler_permille,
         cross_rack_permille=moved.cross_rack_permille,
         steady_permille=steady,

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from analyzer.ledger.causes import witnesses
 from analyzer.ledger.causes.stages import PATTERNS
 from analyzer.period import WINDOW_MS
 
@@ -24,15 +25,14 @@ WORK = (
     "look_ahead_ms",
 )  # fmt: skip
 # How long a run is below its own best, as it is while it spins for its peers: windows.sql.
-SHORT = ("yardstick_permille", "deadband_permille", "spinning_permille", "decode_permille")
-
-INPUT = (
-    "low_permille", "much_permille", "worker_full_permille", "cpu_throttled_permille", "pressure_cpu_permille",
-    "pressure_io_permille", "disk_busy_permille", "waiting_permille", "copy_kb_per_ms", "copied_kb_per_ms",
-    "worker_seen_permille", "network_in_kb_per_ms", "network_of_local", "persistence_windows", "dips_needed",
-    "resting_permille", "packed_still_permille",
+SHORT = (
+    "yardstick_permille", "deadband_permille", "spinning_permille", "decode_permille", "spins_utilization_permille",
+    "spins_memory_permille", "spins_power_permille", "spins_link_kb_per_ms", "wholly_spinning_permille",
 )  # fmt: skip
+
+INPUT = ("low_permille", "resting_permille", "persistence_windows", "witnesses")
 EXCHANGE = (
+    "low_permille", "spun_permille",
     "exchange_kb_per_ms", "exchange_short_permille", "exchange_ms", "slowed_permille", "dense_sm_permille",
     "dense_tensor_permille", "spinning_permille", "hang_utilization_permille", "hang_activity_permille",
     "hang_power_permille", "hang_power_of_usual_permille", "hang_link_permille", "underused_tensor_permille",
@@ -40,7 +40,7 @@ EXCHANGE = (
 )  # fmt: skip
 STRAGGLER = (
     "slowed_permille", "odd_rank_milli", "rank_spread_permille", "lag_permille", "spinning_permille",
-    "spinning_power_permille",
+    "spinning_power_permille", "apart_permille", "roles_permille",
 )  # fmt: skip
 UNDERUSED = (
     "underused_busy_permille", "underused_sm_permille", "underused_tensor_permille", "underused_dram_permille",
@@ -75,7 +75,17 @@ class Rule:
 _INPUT = Rule(3, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
 _THROTTLED = Rule(2, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
-_LOST = Rule(3, ("checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "small_state_bytes", "steady_write_bytes"))
+_LOST = Rule(
+    4,
+    (
+        "active_permille",
+        "begun_work_ms",
+        "checkpoint_bytes_per_gpu",
+        "checkpoint_dip_permille",
+        "small_state_bytes",
+        "steady_write_bytes",
+    ),
+)
 _BROKEN = Rule(1)  # the driver's and the scheduler's word: no number decides
 
 # By state and cause as findings name them; a suspicion's state is unexplained.
@@ -91,12 +101,16 @@ RULE_OF: dict[str, Rule] = {
     "unexplained/network_storage": _INPUT,
     "unexplained/loader_software": _INPUT,
     "unexplained/host_to_device": _INPUT,
+    "unexplained/own_process": _INPUT,
+    "unexplained/decoder": _INPUT,
+    "unexplained/turns": _INPUT,
+    "unexplained/memory": _INPUT,
     "held_idle/never_used": Rule(3, (*_HELD, "abandoned_ms")),
     "held_idle/held_memory": Rule(4, (*_HELD, "abandoned_ms", "worker_seen_permille", "full_permille")),
     "held_idle/abandoned": Rule(3, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
-    "communicating/straggler": Rule(2, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
-    "communicating/hang": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
+    "communicating/straggler": Rule(3, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
+    "communicating/hang": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,
     "throttled/power": _THROTTLED,
     "throttled/hardware": _THROTTLED,
@@ -126,6 +140,7 @@ FIXED: Mapping[str, int] = {
     "context_ms": CONTEXT_MS,
     "fabric_back_ms": FABRIC_BACK_MS,
     "fabric_digits": FABRIC_DIGITS,
+    "witnesses": witnesses.DIGEST,
 }
 
 
@@ -137,6 +152,7 @@ class Thresholds:
     active_permille: int = 50
     # First work: the first sign of life, or the first busy sample within three minutes of it, which compiling precedes.
     begun_permille: int = 300
+    begun_work_ms: int = 60_000  # ours: at work, of each GPU of an attempt that can lose any
     warm_up_ms: int = 180_000
     quiet_permille: int = 10
     # A pause of ten minutes is a state of its own; thirty are an abandoned GPU (TF Profiler has no such rule;
@@ -169,32 +185,24 @@ class Thresholds:
     spinning_permille: int = 180  # SM activity of a collective that only waits: 24 NCCL blocks on 132 SMs (H100)
     decode_permille: int = 450  # HBM busier than this is work of its own kind, no spinning (inference decodes at 50%)
     full_permille: int = 950  # a utilization average above this holds no stall worth naming
+    # A GPU that waits for others of its run: busy as the driver reports it, with its memory at rest and nothing sent.
+    # It draws 0.2 to 0.4 of its limit (algorithms 1.2).
+    spins_utilization_permille: int = 985
+    spins_memory_permille: int = 50
+    spins_power_permille: int = 400
+    spins_link_kb_per_ms: int = 10
+    wholly_spinning_permille: int = 950
+    spun_permille: int = 500  # ours: a window that spins or stands still for less of its time has worked
     slowed_permille: int = 30  # 3% of the clock
     limit_reached_permille: int = 980  # ours: of its make's power limit; less is a cap, and the rest is rounding
     limit_drawn_permille: int = 900  # ours: of its own limit, at the highest: a board that draws less is not held by it
     # Input: under 5% of the step is not input-bound (TF Profiler).
     low_permille: int = 50
-    much_permille: int = 200  # and from 20% highly so
-    worker_full_permille: int = 900  # a loader worker that fills its core (algorithms.md 1.2)
-    cpu_throttled_permille: int = 50
-    pressure_cpu_permille: int = 200
-    pressure_io_permille: int = 100
-    disk_busy_permille: int = 800
-    # A stage for processors within the run: all its cores full while its GPUs, in use a third of the time, stand still.
-    packed_still_permille: int = 650
-    waiting_permille: int = 300  # share of loader workers in uninterruptible sleep
     resting_permille: int = 900  # stiller and busier halves of a run that differ by less say nothing of its loader
-    # Copies from pageable memory take a stall to 3 GB/s and more (25 GB/s pinned, Gen4), of input that is worth it.
-    copy_kb_per_ms: int = 3_000
-    copied_kb_per_ms: int = 500
     stuck_kb_per_ms: int = 100  # what an idle GPU's PCIe cannot carry minute after minute: a broken sensor
     worker_seen_permille: int = 200  # a loader worker that does something: a fifth of a core
-    # Input that comes over the network, to readers that do not wait in the kernel (FUSE, S3, other hosts).
-    network_in_kb_per_ms: int = 20  # 20 MB/s for each GPU: more than logs and heartbeats
-    network_of_local: int = 4  # times what is read from disks and mounts
     persistence_windows: int = 3  # half an hour
     dip_samples: int = 3
-    dips_needed: int = 3
     # Exchange between peers: bytes over the links for each GPU and second that make a shortfall an exchange.
     exchange_kb_per_ms: int = 50
     exchange_short_permille: int = 20  # a shortfall under a fiftieth is no exchange, but the noise of samples
@@ -206,6 +214,7 @@ class Thresholds:
     # (stragglers slow 42.5% of jobs by a tenth and more, OSDI'25).
     lesson_short_permille: int = 50
     apart_permille: int = 100
+    roles_permille: int = 400  # ours: of the ranks, behind: more than a few are no stragglers
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
     hang_utilization_permille: int = 950
     hang_activity_permille: int = 350  # of its own best

@@ -32,6 +32,9 @@ class RunWindow:
     activity: int
     still: int
     short: int
+    spinning: int = 0  # share in which a GPU was busy, did next to nothing and sent nothing
+    spinning_gpus: int = 0  # GPUs that did so throughout
+    gpus_alive: int | None = None  # GPUs with a process of the run
     utilization: int | None = None
     tensor: int | None = None
     dram: int | None = None
@@ -52,6 +55,8 @@ class RunWindow:
     disk_busy: int | None = None
     block_read: int | None = None  # bytes a second, all nodes of the run
     mount_read: int | None = None
+    disk_waited: int | None = None  # reads under way at a time, in thousandths: block devices, the fullest node
+    mount_waited: int | None = None  # and of network mounts
     written: int | None = None  # bytes a second to disks and mounts, all nodes of the run
     rdma_out: int | None = None  # bytes in the window, all nodes of the run
     network_in: int | None = None  # bytes a second over ethernet, all nodes of the run
@@ -63,6 +68,8 @@ class RunWindow:
     cpu_throttled: int | None = None
     pressure_io: int | None = None
     pressure_cpu: int | None = None
+    pressure_memory: int | None = None
+    decoder: int | None = None  # video decoder, the busiest GPU
     dips: int | None = None  # stretches of stand-still, where samples are finer than a second
     refills: int | None = None  # of them ended by a copy to the GPU
     data_wait: int | None = None  # share of the time in which its steps waited for data, by the run's own clock
@@ -117,6 +124,11 @@ class RunWindow:
             return cls(**_of_known(cls, told))
 
 
+def per_gpu_rate(window: RunWindow, kilobytes: int | None) -> int | None:
+    """Return kilobytes in a window as kB per GPU-millisecond (= MB/s), or None where unknown."""
+    return None if kilobytes is None or window.ms == 0 else kilobytes // window.ms
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What is known of a run beside its samples."""
@@ -155,6 +167,8 @@ class Verdict:
     input_suspicion: str | None = None
     input_confidence: Confidence = "low"
     starved_permille: int = 1000
+    input_share: int = 0  # how probable the cause or suspicion is, permille
+    input_other: str | None = None  # and which cannot be left out
     is_exchanging: bool = False
     straggler_permille: int = 0
     cross_rack_permille: int = 0
@@ -164,6 +178,7 @@ class Verdict:
     exchange_confidence: Confidence = "medium"
     caused_by: str | None = None
     is_hung: bool = False
+    is_waiting: bool = False  # what spins waits for the run's other GPUs
     is_underused: bool = False
     underused_cause: str | None = None
     underused_confidence: Confidence = "medium"

@@ -10,6 +10,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import rolled_until
 from analyzer.findings.health.queues import Wait
+from analyzer.findings.witness_signs import mark_of
 from analyzer.ledger.boards import load_boards
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.measures.efficiency import efficiency_query
@@ -180,7 +181,7 @@ class SiteQuery:
             "start": start_us,
             "end": end_us,
             "spare": _SPARE_PERMILLE,
-            "waiting": _LIMITS.pressure_io_permille,
+            "waiting": mark_of("memory", "pressure_memory"),
             "held_mb": _LIMITS.held_mb,
             "small_state_bytes": _LIMITS.small_state_bytes,
             "spinning": _LIMITS.spinning_permille,

@@ -89,7 +89,10 @@ def _inputs(fleet: Fleet) -> None:
     """Five runs that wait for input, each for a reason of its own."""
     reasons: dict[str, tuple[str, dict[str, object]]] = {
         "preprocessing": ("process_samples", {"workers": 4, "workers_busiest_cpu_ratio": 0.98}),
-        "loader_software": ("process_samples", {"workers": 4, "workers_busiest_cpu_ratio": 0.5}),
+        "loader_software": (
+            "process_samples",
+            {"workers": 4, "workers_busiest_cpu_ratio": 0.5, "workers_waiting_ratio": 0.0},
+        ),
         "storage": ("run_samples", {"pressure_io_some_ratio": 0.4}),
         "network_storage": ("process_samples", {"workers": 4, "workers_waiting_ratio": 0.6}),
         "host_to_device": ("run_samples", {"pressure_io_some_ratio": 0.0}),
@@ -106,7 +109,8 @@ def _inputs(fleet: Fleet) -> None:
         spans = range(T, END, 5 * MINUTE)
         fleet.add(table, [here | signs | {"started_at": at, "ended_at": at + 5 * MINUTE} for at in spans])
         kind = "nfs" if reason == "network_storage" else "block"
-        disk = {"node": node, "device": "d0", "mount_kind": kind, "read_bytes": 10**11, "busy_ratio": 0.3}
+        busy = 0.97 if reason == "storage" else 0.3
+        disk = {"node": node, "device": "d0", "mount_kind": kind, "read_bytes": 10**11, "busy_ratio": busy}
         fleet.add("disk_samples", [disk | {"started_at": at, "ended_at": at + 5 * MINUTE} for at in spans])
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from analyzer.findings.argue import Argument, Plot, Signal
-from analyzer.findings.finding import Finding
-from analyzer.findings.signs import Sign
+from analyzer.findings.finding import Finding, Sign
 from analyzer.interfaces.text.finding_text import seen_lines, wrong_if_lines
 from analyzer.period import local
 from analyzer.reports.findings import Explained, of_runs, whose_gpus

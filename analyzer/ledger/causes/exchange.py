@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.ledger.thresholds import FABRIC_BACK_MS, FABRIC_DIGITS, Thresholds
-from analyzer.ledger.windows import RunFacts, RunWindow
+from analyzer.ledger.windows import RunFacts, RunWindow, per_gpu_rate
 from analyzer.period import WINDOW_MS
 from analyzer.states import Confidence
 
@@ -28,11 +28,6 @@ def most(*values: int | None) -> int | None:
     """Return the largest of the known values, or None where none is known."""
     known = [value for value in values if value is not None]
     return max(known) if known else None
-
-
-def per_gpu_rate(window: RunWindow, kilobytes: int | None) -> int | None:
-    """Return kilobytes in a window as kB per GPU-millisecond (= MB/s), or None where unknown."""
-    return None if kilobytes is None or window.ms == 0 else kilobytes // window.ms
 
 
 def of_busy(window: RunWindow, share: int | None) -> int | None:
@@ -196,13 +191,31 @@ def usual(windows: Sequence[RunWindow]) -> Usual:
     return Usual(links[len(links) // 2] if links else None, power[len(power) // 2] if power else None)
 
 
-def hung_windows(windows: Sequence[RunWindow], habit: Usual, limits: Thresholds) -> list[bool]:
-    """Return which of a run's windows hang; the tail of a hang, until somebody ended the run, is of any length."""
+def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: Thresholds) -> list[bool]:
+    """Return which windows of a run of so many GPUs hang; the tail of a hang, until it is ended, is of any length.
+
+    What its links carried tells it, or that every GPU spins which has a process, where the run has worked before.
+    """
     hung: list[bool] = []
+    has_worked = False
     for before, window in zip([None, *windows], windows, strict=False):
         goes_on = before is not None and hung[-1] and window.window_ms - before.window_ms == WINDOW_MS
-        hung.append(is_hung(window, habit, limits, of_any_length=goes_on))
+        is_whole = goes_on or window.ms * 2 >= window.gpus * WINDOW_MS
+        spins = has_worked and is_whole and _all_spin(window, gpus)
+        hung.append(spins or is_hung(window, habit, limits, of_any_length=goes_on))
+        has_worked = has_worked or (window.spinning < limits.spun_permille and window.still < limits.spun_permille)
     return hung
+
+
+def waits_for_ranks(window: RunWindow, gpus: int, limits: Thresholds) -> bool:
+    """True where what spins waits for other GPUs of the run: not all of them spin throughout."""
+    return gpus > 1 and window.spinning >= limits.low_permille and window.spinning_gpus < gpus
+
+
+def _all_spin(window: RunWindow, gpus: int) -> bool:
+    """True where every GPU spins throughout but those whose process is gone."""
+    dead = 0 if window.gpus_alive is None else max(0, gpus - window.gpus_alive)
+    return gpus > 1 and window.spinning_gpus > dead and window.spinning_gpus + dead >= gpus
 
 
 def is_hung(window: RunWindow, habit: Usual, limits: Thresholds, *, of_any_length: bool = False) -> bool:

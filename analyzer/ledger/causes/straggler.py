@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from analyzer.ledger.causes.exchange import links_busy
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
+from analyzer.period import WINDOW_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,26 @@ NONE_BEHIND = Lag(0)
 
 def straggler_lag(window: RunWindow, limits: Thresholds) -> Lag:
     """Judge one window; ranks without traffic between them do not wait for one another."""
-    if window.gpus < 3 or not links_busy(window, limits):
+    if window.gpus < 3 or not links_busy(window, limits) or window.ms * 2 < window.gpus * WINDOW_MS:
+        return NONE_BEHIND  # minutes in which one rank is behind are no habit of its
+    if has_roles(window, limits):
         return NONE_BEHIND
     signs = (_stands_still(window, limits), _computes_longer(window, limits), _runs_slower(window, limits))
     found = max(signs, key=lambda lag: lag.permille)
     return found if found.permille >= limits.lag_permille else NONE_BEHIND
+
+
+def has_roles(window: RunWindow, limits: Thresholds) -> bool:
+    """True where as many ranks of one host stand still as do not: they do unlike work, and wait for each other.
+
+    Generators beside trainers, stages of a pipeline: nobody of them is behind.
+    """
+    if window.nodes > 1 or window.still_most is None or window.still_median is None:
+        return False
+    apart = window.still_most - window.still_median
+    return (
+        apart >= limits.apart_permille and (window.still - window.still_median) * 1000 >= apart * limits.roles_permille
+    )
 
 
 def _stands_still(window: RunWindow, limits: Thresholds) -> Lag:

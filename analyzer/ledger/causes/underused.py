@@ -4,9 +4,9 @@ requests served one by one.
 
 from dataclasses import dataclass
 
-from analyzer.ledger.causes.exchange import at_least, links_busy, of_busy, per_gpu_rate
+from analyzer.ledger.causes.exchange import at_least, links_busy, of_busy
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.windows import RunFacts, RunWindow
+from analyzer.ledger.windows import RunFacts, RunWindow, per_gpu_rate
 from analyzer.states import Confidence
 
 

@@ -3,7 +3,7 @@
 -- What was worked, by the verdict of its window.
 CREATE OR REPLACE TEMP TABLE booked AS
 WITH judged AS (
-    SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, if(h.is_hung, 0, w.still_ms) AS still_ms,
+    SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, w.spin_ms, if(h.is_hung, 0, w.still_ms) AS still_ms,
         if(h.is_exchanging, w.short_ms, 0) AS short_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_power_ms ELSE whole_power_ms END AS slow_power_ms,
         CASE WHEN h.is_hung THEN 0 WHEN h.is_exchanging THEN beside_heat_ms ELSE whole_heat_ms END AS slow_heat_ms,
@@ -18,10 +18,11 @@ WITH judged AS (
     SELECT *, if(input_cause IS NULL OR waits, 0, still_ms * starved_permille // 1000) AS starved_ms,
         short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
         short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
-        left_ms * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
-        left_ms * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
-        left_ms * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,
-        left_ms - steady_ms - crossing_ms - lagging_ms AS rest_ms,
+        if(NOT is_hung AND coalesce(is_waiting, false), least(left_ms, spin_ms), 0) AS waiting_ms,
+        (left_ms - waiting_ms) * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
+        (left_ms - waiting_ms) * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
+        (left_ms - waiting_ms) * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,
+        left_ms - waiting_ms - steady_ms - crossing_ms - lagging_ms AS rest_ms,
         is_underused AND underused_cause = 'launch_bound' AS launches
     FROM (SELECT *, ms - saving_ms - still_ms - short_ms - slow_power_ms - slow_heat_ms - slow_board_ms AS left_ms
         FROM judged)

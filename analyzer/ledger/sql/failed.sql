@@ -11,6 +11,9 @@ GROUP BY rid, attempt;
 
 CREATE OR REPLACE TEMP TABLE watched (rid INTEGER);
 
+-- Attempts of which some GPU worked: of what never began nothing is lost.
+CREATE OR REPLACE TEMP TABLE worked (rid INTEGER, attempt BIGINT);
+
 CREATE OR REPLACE TEMP TABLE written_in (rid INTEGER, minute_ms BIGINT, is_small BOOLEAN);
 
 CREATE OR REPLACE TEMP TABLE written_since (rid INTEGER, minute_ms BIGINT, written BIGINT)

@@ -29,7 +29,7 @@ WITH begins AS (
         coalesce(s.is_small, false) AS is_small
     FROM failed f LEFT JOIN LATERAL (SELECT max(at_ms) AS at_ms, arg_max(is_small, at_ms) AS is_small FROM saved s
         WHERE s.rid = f.rid AND s.at_ms >= f.from_ms AND s.at_ms + s.rest_ms <= f.until_ms) s ON true
-    ANTI JOIN unwatched USING (rid, attempt)
+    ANTI JOIN unwatched USING (rid, attempt) SEMI JOIN worked USING (rid, attempt)
 )
 SELECT b.rid, b.attempt, b.lost_cause, b.lost_from_ms,
     CASE WHEN b.is_small OR w.a_minute >= $steady_write_bytes THEN 'medium' ELSE 'high' END AS lost_confidence

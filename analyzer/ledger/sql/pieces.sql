@@ -35,13 +35,13 @@ SELECT s.sid, s.rid, s.nid, s.fixed IS NOT NULL AS is_fixed, greatest(n.from_ms,
     (least(n.until_ms, s.until_ms) - greatest(n.from_ms, s.from_ms))::INTEGER AS ms,
     n.sample_ms,
     n.up, n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power, n.slowed, n.slowed_by, n.pcie_in_kb,
-        n.pcie_out_kb, n.nvlink_kb
+        n.pcie_out_kb, n.nvlink_kb, n.spins
 FROM hourly n JOIN slices s ON s.uid = n.uid AND s.hour_ms = n.hour_ms AND s.from_ms < n.until_ms
     AND n.from_ms < s.until_ms;
 
 CREATE OR REPLACE TEMP VIEW pieces AS
 SELECT w.sid, w.rid, w.nid, w.is_fixed, n.from_ms, (n.until_ms - n.from_ms)::INTEGER AS ms, n.sample_ms, n.up,
     n.activity, n.has_sm, n.utilization, n.zero, n.tensor, n.dram, n.power,
-    n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb
+    n.slowed, n.slowed_by, n.pcie_in_kb, n.pcie_out_kb, n.nvlink_kb, n.spins
 FROM narrow n JOIN whole_hours w USING (unit_hour) WHERE n.until_ms > n.from_ms AND n.until_ms <= w.until_ms
 UNION ALL FROM cut_pieces

@@ -49,7 +49,8 @@ WITH wide AS (
             p.dram::BIGINT AS dram, p.power::BIGINT AS power,
         p.has_sm, p.zero IS NOT NULL AS has_shares, if(p.slowed >= $slowed_permille, p.slowed, 0)::BIGINT AS slowed,
             if(p.slowed >= $slowed_permille, p.slowed_by, 0) AS slowed_by,
-        p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb, y.best::BIGINT AS best,
+        p.spins, p.pcie_in_kb::BIGINT AS pcie_in_kb, p.pcie_out_kb::BIGINT AS pcie_out_kb, p.nvlink_kb,
+            y.best::BIGINT AS best,
             c.rid IS NOT NULL AS in_checkpoint, coalesce(c.over_network, false) AS over_network,
         -- Little of it is noise, unless the run says that it waited; what no sensor can see, it says alone.
         least(1000, greatest(0, p.zero, CASE WHEN p.utilization < $full_permille OR d.data_wait IS NOT NULL
@@ -72,13 +73,14 @@ WITH wide AS (
 ), whole AS (
     SELECT *, if(in_checkpoint, stood_ms, 0) AS saving_ms, if(in_checkpoint, 0, stood_ms) AS still_ms,
         ms * short // 1000 AS short_ms,
+        if(spins, ms - stood_ms - (ms - stood_ms) * slowed // 1000, 0) AS spin_ms,
         (ms - stood_ms) * slowed // 1000 AS whole_ms, (ms - stood_ms - ms * short // 1000) * slowed // 1000 AS beside_ms
     FROM measured
 ), by_cause AS (
     SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, slowed_by, min(from_ms) AS from_ms,
         max(from_ms + ms) AS until_ms, sum(ms)::BIGINT AS ms,
         sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms, sum(short_ms)::BIGINT AS short_ms,
-            sum(whole_ms)::BIGINT AS whole_ms, sum(beside_ms)::BIGINT AS beside_ms,
+            sum(whole_ms)::BIGINT AS whole_ms, sum(beside_ms)::BIGINT AS beside_ms, sum(spin_ms)::BIGINT AS spin_ms,
         sum(ms) FILTER (has_sm)::BIGINT AS sm_ms, sum(ms) FILTER (has_shares)::BIGINT AS shares_ms,
             sum(activity * ms) AS activity,
         sum(utilization * ms) AS utilization, sum(tensor * ms) AS tensor, sum(dram * ms) AS dram,
@@ -89,7 +91,7 @@ WITH wide AS (
 ), told AS (
     SELECT sid, window_ms, bucket_ms, in_checkpoint, over_network, min(from_ms) AS from_ms, max(until_ms) AS until_ms,
         sum(ms)::BIGINT AS ms, sum(saving_ms)::BIGINT AS saving_ms, sum(still_ms)::BIGINT AS still_ms,
-        sum(short_ms)::BIGINT AS short_ms,
+        sum(short_ms)::BIGINT AS short_ms, sum(spin_ms)::BIGINT AS spin_ms,
         coalesce(sum(whole_ms) FILTER (slowed_by = 1), 0)::BIGINT AS whole_power_ms,
             coalesce(sum(whole_ms) FILTER (slowed_by = 2), 0)::BIGINT AS whole_heat_ms,
         coalesce(sum(whole_ms) FILTER (slowed_by = 3), 0)::BIGINT AS whole_board_ms,
@@ -106,7 +108,7 @@ SELECT s.rid, s.uid, t.* FROM told t JOIN slices s USING (sid);
 
 CREATE OR REPLACE TEMP TABLE gpu_windows AS
 SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity,
-    sum(still_ms) AS still_ms, sum(short_ms) AS short_ms,
+    sum(still_ms) AS still_ms, sum(short_ms) AS short_ms, sum(spin_ms) AS spin_ms,
     sum(utilization) AS utilization, sum(tensor) AS tensor, sum(dram) AS dram, sum(power) AS power,
         sum(slowed) // sum(ms) AS slowed, max(best) AS best,
     sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
@@ -153,7 +155,7 @@ WITH hosts AS (
 ), devices AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms, device, mount_kind = 'block' AS is_block,
         amount(sum(read_bytes)) AS read_bytes, amount(sum(written_bytes)) AS written_bytes,
-            avg(permille(busy_ratio))::BIGINT AS busy,
+            avg(permille(busy_ratio))::BIGINT AS busy, amount(sum(micro(read_wait_seconds))) AS waited,
         (max(ended_at) - min(started_at)) // 1000 AS span_ms
     FROM disk_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
         AND started_at < $until_us GROUP BY ALL
@@ -161,7 +163,9 @@ WITH hosts AS (
     SELECT nid, window_ms, max(busy) FILTER (is_block) AS disk_busy,
         sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (is_block) AS block_read,
             sum(read_bytes * 1000 // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_read,
-        sum(written_bytes * 1000 // greatest(span_ms, 1)) AS written
+        sum(written_bytes * 1000 // greatest(span_ms, 1)) AS written,
+        sum(waited // greatest(span_ms, 1)) FILTER (is_block) AS disk_waited,
+        sum(waited // greatest(span_ms, 1)) FILTER (NOT is_block) AS mount_waited
     FROM devices GROUP BY ALL
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
@@ -173,13 +177,39 @@ WITH hosts AS (
 )
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
 
+-- A process on several GPUs tells its processor time beside each of them: it is taken once.
 CREATE OR REPLACE TEMP TABLE process_windows AS
-SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
-    max(workers) AS workers, avg(milli(workers_busiest_cpu_ratio))::BIGINT AS busiest,
-        avg(milli(workers_waiting_ratio))::BIGINT AS waiting
-FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
-    AND s.started_at >= k.from_us AND s.started_at < k.until_us
-WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
+WITH processes AS (
+    SELECT k.rid, started_at // 600000000 * 600000 AS window_ms, s.node, pid, gpu_uuid, max(workers) AS workers,
+        sum(milli(workers_busiest_cpu_ratio)) AS busiest, count(workers_busiest_cpu_ratio) AS busiest_told,
+        sum(milli(workers_waiting_ratio)) AS waiting, count(workers_waiting_ratio) AS waiting_told,
+        sum(milli(cpu_seconds)) * 1000000 // greatest(sum(ended_at - started_at), 1) AS cores
+    FROM process_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k
+        ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
+    WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
+), once AS (
+    SELECT rid, window_ms, node, pid, max(cores) AS cores, max(workers) AS workers, sum(busiest) AS busiest,
+        sum(busiest_told) AS busiest_told, sum(waiting) AS waiting, sum(waiting_told) AS waiting_told
+    FROM processes GROUP BY ALL
+)
+SELECT rid, window_ms, max(workers) AS workers, round(sum(busiest) / nullif(sum(busiest_told), 0))::BIGINT AS busiest,
+    round(sum(waiting) / nullif(sum(waiting_told), 0))::BIGINT AS waiting, amount(sum(cores)) AS cores_of_processes,
+    any_value(a.gpus_alive) AS gpus_alive
+FROM once JOIN (SELECT rid, window_ms, count(DISTINCT gpu_uuid) AS gpus_alive FROM processes GROUP BY ALL) a
+    USING (rid, window_ms)
+GROUP BY ALL;
+
+-- The video decoder is no part of utilization, and few runs use it.
+CREATE OR REPLACE TEMP TABLE decoder_windows AS
+WITH used AS (
+    SELECT u.uid, s.started_at // 600000000 * 600000 AS window_ms,
+        sum(permille(decoder_utilization_ratio) * ((ended_at - started_at) // 1000)) // 600000 AS decoder
+    FROM gpu_samples s JOIN units u ON u.uuid = s.gpu_uuid
+    WHERE decoder_utilization_ratio >= 0.05 AND started_at >= $from_us AND started_at < $until_us
+        AND u.gid IN (SELECT gid FROM chunk_gpus) GROUP BY ALL
+)
+SELECT g.rid, g.window_ms, max(least(1000, decoder * 600000 // g.ms))::BIGINT AS decoder
+FROM used JOIN gpu_windows g USING (uid, window_ms) WHERE g.ms > 0 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
@@ -189,7 +219,8 @@ SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     amount(sum(micro(cpu_throttled_seconds)) * 1000 // greatest(sum(ended_at - started_at),
         1)) AS cpu_throttled,
     avg(permille(pressure_io_some_ratio))::BIGINT AS pressure_io,
-        avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu
+        avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu,
+    avg(permille(pressure_memory_some_ratio))::BIGINT AS pressure_memory
 FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN run_names k ON k.run_id = s.run_id
     AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
@@ -204,7 +235,8 @@ WITH gpus AS (
     SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms,
         coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
         (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still,
-            (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short,
+            (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short, (sum(spin_ms) * 1000 // sum(ms))::BIGINT AS spinning,
+        count(*) FILTER (spin_ms * 1000 >= ms * $wholly_spinning_permille) AS spinning_gpus,
         (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor,
             (sum(dram) // sum(sm_ms))::BIGINT AS dram,
         (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most,
@@ -220,18 +252,23 @@ WITH gpus AS (
         max(h.pressure_memory) AS host_pressure_memory, min(h.memory_spare) AS host_memory_spare,
             max(h.disk_busy) AS disk_busy,
         amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read,
-            amount(sum(h.written)) AS written, amount(sum(h.rdma_out)) AS rdma_out,
+            amount(sum(h.written)) AS written, max(h.disk_waited)::BIGINT AS disk_waited,
+        max(h.mount_waited)::BIGINT AS mount_waited, amount(sum(h.rdma_out)) AS rdma_out,
         amount(sum(h.network_in)) AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )
-SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), p.* EXCLUDE (rid, window_ms),
-    c.cores_used_milli, c.cores_milli, c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills, t.data_wait,
-        u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
+SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms),
+    p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder,
+    c.pressure_memory,
+    coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
+    c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
+    t.data_wait,        u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
     r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
         w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
+LEFT JOIN decoder_windows e USING (rid, window_ms)
 LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
 LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT

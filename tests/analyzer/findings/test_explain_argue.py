@@ -10,6 +10,7 @@ from analyzer.findings.argue import argue, ruled_out, signal
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.signs import Context, IdleGpus, idle_signs, signs
+from analyzer.findings.witness_signs import mark_of
 from analyzer.interfaces.text.finding_explain import plot_lines
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.period import Calendar
@@ -78,11 +79,11 @@ def test_only_what_was_measured_is_ruled_out() -> None:
     seen = ruled_out(
         finding, [stalled(place, disk_busy=40, waiting=0) for place in range(3)], [], {"starting": 3_600_000}, LIMITS
     )
-    assert [one.what for one in seen] == ["local disk", "any storage", "straggler", "starting"]
+    assert [one.what for one in seen] == ["disk busy", "loader workers waiting", "straggler", "starting"]
     brief = ruled_out(finding, [stalled(0)], [], {"starting": 179_999}, LIMITS)
     assert [one.what for one in brief] == ["straggler"], "0.0 GPU-hours are nothing to say"
     full = ruled_out(finding, [stalled(place, disk_busy=950) for place in range(3)], [], {}, LIMITS)
-    assert "local disk" not in [one.what for one in full]
+    assert "disk busy" not in [one.what for one in full]
 
 
 def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Finding]]) -> None:
@@ -93,7 +94,7 @@ def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Findi
     assert drawn is not None
     assert all(abs(own + gone - 100) < 0.1 for own, gone in zip(drawn.working, drawn.lost, strict=True))
     assert drawn.signal is not None
-    assert (drawn.signal.name, drawn.signal.mark) == ("busiest worker", 90.0)
+    assert (drawn.signal.name, drawn.signal.mark) == ("busiest worker", mark_of("preprocessing", "busiest") / 10)
     assert {value for value in drawn.signal.values if value is not None} == {98.0}
     lines = plot_lines(drawn, TextLayout(ascii=True), "UTC", "a")
     assert max(map(len, lines)) <= 78

@@ -9,9 +9,9 @@ import pytest
 
 from analyzer.findings.argue import argue
 from analyzer.findings.evidence import evidence
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import findings
-from analyzer.findings.signs import IdleGpus, Sign, idle_signs
+from analyzer.findings.signs import IdleGpus, idle_signs
 from analyzer.ledger.thresholds import RULE_OF, Thresholds
 from analyzer.period import Calendar
 from collector.lake.tiers import roll_up
@@ -29,7 +29,8 @@ WELL: dict[str, Any] = {
     **dict.fromkeys(("still", "dips", "short", "busiest", "waiting", "disk_busy", "cpu_throttled", "utilization"), 0),
     **dict.fromkeys(("pressure_io", "pressure_cpu", "host_pressure_io", "host_pressure_cpu", "cores_used_milli"), 0),
     **dict.fromkeys(("pcie_in_kb", "nvlink_kb", "rdma_out", "slowed_most", "slowed_least", "sm_ms", "shares_ms"), 0),
-    **dict.fromkeys(("activity", "tensor", "dram", "power"), 990),
+    **dict.fromkeys(("activity", "tensor", "dram", "power", "host_memory_spare"), 990),
+    **dict.fromkeys(("decoder", "pressure_memory"), 0),
     "replicas": 2,
     "needed": 2,
     "running_milli": 8_000,
@@ -49,8 +50,12 @@ OF_CAUSE: dict[str, dict[str, Any]] = {
     "preprocessing": {"busiest": 990, "cpu_throttled": 400, "pressure_cpu": 700},
     "storage": {"pressure_io": 700, "waiting": 700, "disk_busy": 990},
     "network_storage": {"pressure_io": 700, "waiting": 700, "mount_read": 10**9},
-    "loader_software": {"busiest": 500},
+    "loader_software": {"busiest": 500, "disk_busy": 100, "waiting": 0, "cpu_throttled": 0, "pcie_in_kb": 10**7},
     "host_to_device": {"pcie_in_kb": 10**11},
+    "own_process": {"cores_used_milli": 8_400, "busiest": 10, "workers": 2},
+    "decoder": {"decoder": 990},
+    "turns": {"still": 875, "cores_used_milli": 1_000, "busiest": 0, "dips": None},
+    "memory": {"pressure_memory": 600, "host_memory_spare": 20},
     "straggler": {"slowed_most": 400, "slowest_gpu": "G"},
     "hang": {"nvlink_kb": 10**6},
     "unbatched": {"running_milli": 1_000},

@@ -233,9 +233,9 @@ def test_whatever_still_moves_is_no_hang(values: dict[str, Any]) -> None:
 def test_the_tail_of_a_hang_is_of_any_length() -> None:
     """Somebody ends the run four minutes into a window: they hung as well, and are no small kernels."""
     tail = hung(number=3, ms=GPUS * WINDOW_MS * 4 // 10)
-    assert hung_windows([window(1), hung(number=2), tail], HABIT, LIMITS) == [False, True, True]
-    assert hung_windows([window(1), window(2), tail], HABIT, LIMITS) == [False, False, False]
-    assert hung_windows([hung(number=1), tail], HABIT, LIMITS) == [True, False]  # a gap lies between
+    assert hung_windows([window(1), hung(number=2), tail], GPUS, HABIT, LIMITS) == [False, True, True]
+    assert hung_windows([window(1), window(2), tail], GPUS, HABIT, LIMITS) == [False, False, False]
+    assert hung_windows([hung(number=1), tail], GPUS, HABIT, LIMITS) == [True, False]  # a gap lies between
 
 
 def test_links_that_were_not_read_are_not_silent() -> None:

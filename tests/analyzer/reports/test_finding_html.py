@@ -10,9 +10,8 @@ from analyzer.charts.figures import stacked_bars
 from analyzer.charts.scripts import policy, scripts
 from analyzer.findings.argue import Argument, Plot, RuledOut, Signal
 from analyzer.findings.evidence import Need
-from analyzer.findings.finding import finding_documents
+from analyzer.findings.finding import Sign, finding_documents
 from analyzer.findings.judgement import FindingHistory
-from analyzer.findings.signs import Sign
 from analyzer.interfaces.html.html import finding_html
 from analyzer.reports.findings import Explained, finding_charts
 from tests.analyzer.charts.without_scripts import without_scripts

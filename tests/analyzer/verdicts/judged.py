@@ -61,8 +61,8 @@ class Judged:
 
     @cached_property
     def suspected(self) -> str:
-        """The words of all suspicions."""
-        return json.dumps(self._findings["suspicions"])
+        """The causes and sentences of all suspicions."""
+        return "\n".join(f"{each['what']}: {each['sentence']}" for each in self._findings["suspicions"])
 
     @cached_property
     def notices(self) -> list[dict[str, Any]]:

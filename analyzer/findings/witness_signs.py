@@ -1,0 +1,136 @@
+"""The row of the table by which a stand-still was given its cause, in words: what was seen, and the mark."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from analyzer.findings.finding import Sign
+from analyzer.ledger.causes.scorer import posteriors, read, speaks, weigh
+from analyzer.ledger.causes.witnesses import (
+    BOOKED_PERMILLE,
+    INPUTS,
+    SURE_PERMILLE,
+    SUSPECTED_PERMILLE,
+    TABLE,
+    WITNESSES,
+    Points,
+    Row,
+)
+from analyzer.ledger.windows import RunWindow
+from analyzer.text.words import whole_percent
+
+_MILLI = 1000
+_RULED_OUT = -5 * _MILLI  # decibans: one to three
+
+
+def median(values: Sequence[int | None]) -> int | None:
+    """Return the lower median of what is known; None where nothing is."""
+    known = sorted(value for value in values if value is not None)
+    return known[(len(known) - 1) // 2] if known else None
+
+
+def cause_signs(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -> tuple[Sign, ...]:
+    """Return the witnesses of the row that fits this cause best: its own first, then others, and what contradicts."""
+    told = _told(windows)
+    rows = [row for row in TABLE if row.cause == cause]
+    if not rows:
+        return ()
+    row = max(rows, key=lambda one: _score(one, told))
+    names = sorted(row.cells, key=lambda name: (name not in row.own, list(row.cells).index(name)))
+    found = [_sign(name, row, told.get(name)) for name in names]
+    known = [one for one in found if one.holds is not None]
+    return (*(known or found[:1]), _probability(cause, windows, is_booked=is_booked))
+
+
+def _probability(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -> Sign:
+    """Return how probable the cause is, of all that could be the case: the middle of the windows, told anew."""
+    found = posteriors([weigh(window) for window in windows], is_habit=True)
+    shares = [dict(one.shares).get(cause, 0) if one else None for one in found]
+    share = median(shares) or 0
+    least = BOOKED_PERMILLE if is_booked else SUSPECTED_PERMILLE
+    then = (
+        f"{whole_percent(SURE_PERMILLE)} for high confidence"
+        if is_booked
+        else f"booked from {whole_percent(BOOKED_PERMILLE)}"
+    )
+    return Sign(
+        "probability of this cause", whole_percent(share), f"{whole_percent(least)} or more; {then}", share >= least
+    )
+
+
+def speaking_against(cause: str, windows: Sequence[RunWindow]) -> list[tuple[str, str]]:
+    """Return the causes of other rows that a witness of their own speaks against: what it is, and what was seen."""
+    told = _told(windows)
+    found: dict[str, tuple[str, str]] = {}
+    for row in TABLE:
+        for name in sorted(row.own & told.keys()):
+            points = row.cells[name]
+            is_other = row.cause != cause and row.cause in INPUTS
+            if not is_other or name in found or speaks(points, told[name]) > _RULED_OUT:
+                continue
+            found[name] = (
+                WITNESSES[name].what,
+                f"{value_words(name, told[name])}, where {mark_words(name, points)} tells",
+            )
+    return list(found.values())
+
+
+def value_words(name: str, value: int) -> str:
+    """Return a witness's value as a person reads it."""
+    unit = WITNESSES[name].unit
+    if unit.startswith("%"):
+        return whole_percent(value) + unit[1:]
+    if unit == "kB/s":
+        return f"{value / _MILLI:,.1f} MB/s"
+    if unit == "MB/s":
+        return f"{value / _MILLI:,.1f} GB/s"
+    return f"{value / _MILLI:,.1f} {unit}"
+
+
+def mark(points: Points) -> int:
+    """Return the value at which a rising witness begins to speak for its cause."""
+    for (low, below), (high, above) in pairwise(points):
+        if below <= 0 < above:
+            return low + (high - low) * -below // (above - below) + (1 if below < 0 else 0)
+    return points[-1][0]
+
+
+def mark_of(cause: str, name: str) -> int:
+    """Return that value of the first row of a cause that has this witness."""
+    return mark(next(row.cells[name] for row in TABLE if row.cause == cause and name in row.cells))
+
+
+def _told(windows: Sequence[RunWindow]) -> dict[str, int]:
+    seen = [read(window) for window in windows]
+    middle = {name: median([one.get(name) for one in seen]) for name in WITNESSES}
+    return {name: value for name, value in middle.items() if value is not None}
+
+
+def _score(row: Row, told: dict[str, int]) -> int:
+    return sum(speaks(points, told[name]) for name, points in row.cells.items() if name in told)
+
+
+def _sign(name: str, row: Row, value: int | None) -> Sign:
+    points, witness = row.cells[name], WITNESSES[name]
+    needed = mark_words(name, points) if name in row.own else limit_words(name, points)
+    if value is None:
+        return Sign(witness.what, "not reported", needed, None)
+    says = speaks(points, value)
+    # What merely does not contradict is no evidence, and is not said to hold.
+    holds = says > 0 if name in row.own else None if says > -_MILLI else False
+    return Sign(witness.what, value_words(name, value), needed, holds)
+
+
+def mark_words(name: str, points: Points) -> str:
+    """Return from where on a witness of its own speaks for the cause."""
+    falls = [place for place in range(1, len(points)) if points[place][1] < points[place - 1][1]]
+    if not falls:
+        return f"{value_words(name, mark(points))} or more"
+    return f"{value_words(name, mark(points))} to {value_words(name, points[falls[0] - 1][0])}"
+
+
+def limit_words(name: str, points: Points) -> str:
+    """Return where what is no witness of its own begins to contradict the cause."""
+    first, last = points[0], points[-1]
+    if first[1] < last[1]:  # too little of it contradicts
+        return f"{value_words(name, mark(points) if last[1] > 0 else last[0])} or more"
+    return f"{value_words(name, next(value for value, says in reversed(points[:-1]) if says >= 0))} or less"

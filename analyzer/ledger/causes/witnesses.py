@@ -1,0 +1,352 @@
+"""What tells the causes of a stand-still apart: one table of causes x witnesses, and every number of it.
+
+A witness is a figure of a window, in a physical unit. A cell says what a value speaks for, in decibans (tenths of a
+power of ten of odds): as points (value, decibans), straight between them and level beyond. A witness that was not
+reported speaks for nothing. What each cause must show, and what it would show if it were not true: reference,
+algorithms 1.1 to 1.4 (DS-Analyzer, tf.data, Plumber); "some" pressure of the kernel is full when any one of many tasks
+waits (Documentation/accounting/psi.rst), and decides nothing by itself. Weights are ours, and are held to runs whose
+causes are known (bench/).
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from analyzer.ledger.windows import RunWindow, per_gpu_rate
+
+_Read = Callable[[RunWindow], int | None]
+Points = tuple[tuple[int, int], ...]
+
+PRIOR_DECIBANS, RARE_DECIBANS = -7, -13  # one to five, one to twenty, before anything was seen
+BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE = 750, 950, 450  # of the posterior: booked, high, named at all
+WIDTH = 3  # windows on either side whose evidence is one with a window's own: half an hour
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """One figure: what people call it, its unit, how a window tells it. None is not reported."""
+
+    what: str
+    unit: str  # %, cores, tasks, MB/s, GPUs
+    read: _Read
+
+
+def _own(of_run: int | None, of_host: int | None) -> int | None:
+    """Return the run's own figure; the host's, which others share, only where the run has none."""
+    return of_host if of_run is None else of_run
+
+
+def _while_still(window: RunWindow, value: int | None) -> int | None:
+    """Return what happened in the stand-still alone, if all of it did: a value per thousand of the stand-still."""
+    return None if value is None or window.still <= 0 else value * 1000 // window.still
+
+
+def _read(window: RunWindow) -> int | None:
+    if window.block_read is None and window.mount_read is None:
+        return None
+    return (window.block_read or 0) + (window.mount_read or 0)
+
+
+def _read_rate(window: RunWindow) -> int | None:
+    """Return what is read from disks and mounts for each GPU, in kB/s; of it what comes past them, over the network."""
+    read = _read(window)
+    if read is None:
+        return None
+    return max(read, window.network_in or 0) // 1000 // window.gpus
+
+
+def _of_reads(window: RunWindow) -> int | None:
+    """Return the share of reads in what storage moves: of a burst of writing hardly anything."""
+    read = _read(window)
+    return None if read is None or window.written is None else read * 1000 // max(1, read + window.written)
+
+
+def _from_mounts(window: RunWindow) -> int | None:
+    read = _read(window)
+    return None if not read else (window.mount_read or 0) * 1000 // read
+
+
+def _past_mounts(window: RunWindow) -> int | None:
+    """Return what arrives over the network as a multiple of what disks and mounts read; 0 where it is a trickle."""
+    if window.network_in is None:
+        return None
+    if window.network_in < 20_000_000 * window.gpus:  # 20 MB/s for each GPU: more than logs and heartbeats
+        return 0
+    return window.network_in * 1000 // max(1, _read(window) or 0)
+
+
+def _copies(window: RunWindow) -> int | None:
+    """Return the rate of copies to each GPU, spread over its stand-still alone, in kB/ms; 0 of hardly any."""
+    rate = per_gpu_rate(window, window.pcie_in_kb)
+    return 0 if rate is not None and rate < 500 else _while_still(window, rate)
+
+
+def _cores_of_have(window: RunWindow) -> int | None:
+    if window.cores_used_milli is None or not window.cores_milli:
+        return window.cpu_busy
+    return window.cores_used_milli * 1000 // window.cores_milli
+
+
+def _packed(window: RunWindow) -> int | None:
+    """Return how full all cores are while the GPUs stand still, which is most of the time: stages by turns."""
+    return _while_still(window, _cores_of_have(window)) if window.still >= 650 else None
+
+
+def _cores_a_rank(window: RunWindow) -> int | None:
+    return None if window.cores_used_milli is None else window.cores_used_milli // window.gpus
+
+
+def _loader_use(window: RunWindow) -> int | None:
+    """Return the busiest loader worker's use of a core; 0 where the run has none."""
+    return 0 if window.workers == 0 else window.busiest
+
+
+def _work_at_once(window: RunWindow) -> int | None:
+    """Return how many GPUs of several work at a time, in thousandths."""
+    return None if window.gpus < 2 else (1000 - window.still) * window.gpus
+
+
+def _ranks_apart(window: RunWindow) -> int | None:
+    """Return the share of a host's ranks that stand still for a tenth of the time longer than the middle one."""
+    if window.nodes > 1 or window.still_most is None or window.still_median is None:
+        return None
+    apart = window.still_most - window.still_median
+    return 0 if apart < 100 else max(0, window.still - window.still_median) * 1000 // apart
+
+
+def _refilled(window: RunWindow) -> int | None:
+    """Return how many stand-stills end with a copy to the GPU, of three at least: once is nothing."""
+    return None if window.dips is None or window.dips < 3 else (window.refills or 0) * 1000 // window.dips
+
+
+WITNESSES: Mapping[str, Witness] = {
+    "disk_busy": Witness("disk busy", "%", lambda w: w.disk_busy),
+    "disk_reads": Witness("disk reads under way while stalled", "reads", lambda w: _while_still(w, w.disk_waited)),
+    "mount_reads": Witness("mount reads under way while stalled", "reads", lambda w: _while_still(w, w.mount_waited)),
+    "waiting": Witness("loader workers waiting", "%", lambda w: w.waiting),
+    "pressure_io": Witness("some task waits for storage", "%", lambda w: _own(w.pressure_io, w.host_pressure_io)),
+    "read_rate": Witness("read for each GPU", "kB/s", _read_rate),
+    "of_reads": Witness("reads of what storage moves", "%", _of_reads),
+    "from_mounts": Witness("reads from network mounts", "%", _from_mounts),
+    "past_mounts": Witness("arriving over the network, of what is read here", "%", _past_mounts),
+    "busiest": Witness("busiest loader worker", "% of a core", lambda w: w.busiest),
+    "loader": Witness("loader at work", "% of a core", _loader_use),
+    "quota": Witness("throttled by its cgroup", "%", lambda w: w.cpu_throttled),
+    "pressure_cpu": Witness("some task waits for a CPU", "%", lambda w: _own(w.pressure_cpu, w.host_pressure_cpu)),
+    "cores": Witness("cores in use, of those it has", "%", _cores_of_have),
+    "packed": Witness("cores in use while stalled, of those it has", "%", _packed),
+    "cores_a_rank": Witness("cores in use for each GPU", "cores", _cores_a_rank),
+    "all_cores": Witness("cores in use", "cores", lambda w: w.cores_used_milli),
+    "copies": Witness("copies to each GPU while stalled", "MB/s", _copies),
+    "decoder": Witness("video decoder busy", "%", lambda w: w.decoder),
+    "at_once": Witness("GPUs at work at a time", "GPUs", _work_at_once),
+    "pressure_memory": Witness(
+        "some task waits for memory", "%", lambda w: _own(w.pressure_memory, w.host_pressure_memory)
+    ),
+    "memory_left": Witness("host memory available", "%", lambda w: w.host_memory_spare),
+    "ranks_apart": Witness("of the ranks, those that stand still beside others", "%", _ranks_apart),
+    "refilled": Witness("stand-stills that end with a copy", "%", _refilled),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way in which a cause shows itself.
+
+    `own` names the witnesses that this cause has and others lack: without one of them in its favour nothing is said.
+    `needs_habit` is true of what is told by nothing being full: the loss must be the run's habit, and its loader must
+    not rest while the GPUs stand still.
+    """
+
+    cause: str
+    own: frozenset[str]
+    cells: Mapping[str, Points]
+    needs_habit: bool = False
+    prior: int = PRIOR_DECIBANS
+
+
+# Against a cause of the host: another part of it that is full. Shared by several rows.
+_UNLESS_WAITING: Points = ((200, 0), (500, -8))
+_UNLESS_COPIES: Points = ((2_000, 0), (3_000, -12))
+_UNLESS_DECODER: Points = ((600, 0), (900, -15))
+_UNLESS_MEMORY: Points = ((50, 0), (200, -15))
+_SOMETHING_IS_READ: Points = ((200, -12), (2_000, 0))
+_UNLESS_WRITTEN: Points = ((400, -30), (550, 0))
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "storage",
+        frozenset({"disk_busy", "waiting"}),
+        {
+            "disk_busy": ((500, -8), (850, 14)),
+            "waiting": ((50, -6), (300, 10)),
+            "disk_reads": ((300, -12), (1_000, 1)),
+            "pressure_io": ((20, -8), (150, 3)),
+            "read_rate": _SOMETHING_IS_READ,
+            "of_reads": _UNLESS_WRITTEN,
+            "from_mounts": ((500, 0), (900, -15)),
+            "quota": ((10, 0), (60, -6)),
+            "busiest": ((800, 0), (950, -6)),
+            "decoder": _UNLESS_DECODER,
+            "pressure_memory": _UNLESS_MEMORY,
+        },
+    ),
+    Row(
+        "network_storage",
+        frozenset({"waiting", "mount_reads"}),
+        {
+            "waiting": ((100, -8), (300, 12)),
+            "mount_reads": ((300, -12), (1_000, 3)),
+            "pressure_io": ((20, -8), (150, 4)),
+            "read_rate": _SOMETHING_IS_READ,
+            "of_reads": _UNLESS_WRITTEN,
+            "from_mounts": ((300, -15), (600, 3)),
+            "disk_busy": ((700, 0), (900, -5)),
+            "quota": ((10, 0), (60, -6)),
+            "busiest": ((800, 0), (950, -6)),
+            "decoder": _UNLESS_DECODER,
+            "pressure_memory": _UNLESS_MEMORY,
+        },
+    ),
+    Row(  # a client in user space (FUSE, S3) or other hosts: its readers sleep, and the kernel tells of no pressure
+        "network_storage",
+        frozenset({"past_mounts"}),
+        {
+            "past_mounts": ((2_000, -15), (4_000, 17)),
+            "quota": ((10, 0), (60, -10)),
+            "busiest": ((700, 0), (850, -12)),
+            "copies": _UNLESS_COPIES,
+            "packed": ((800, 0), (900, -10)),
+            "decoder": _UNLESS_DECODER,
+        },
+        needs_habit=True,
+    ),
+    Row(
+        "preprocessing",
+        frozenset({"busiest"}),
+        {
+            "busiest": ((650, -12), (850, 22)),
+            "waiting": _UNLESS_WAITING,
+            "disk_busy": ((750, 0), (900, -4)),
+            "decoder": _UNLESS_DECODER,
+        },
+    ),
+    Row(  # a quota that stops the loader in every period
+        "preprocessing",
+        frozenset({"quota"}),
+        {
+            "quota": ((10, -12), (60, 22)),
+            "waiting": _UNLESS_WAITING,
+            "disk_busy": ((750, 0), (900, -4)),
+            "decoder": _UNLESS_DECODER,
+        },
+    ),
+    Row(  # processors first, GPUs then, by turns
+        "preprocessing",
+        frozenset({"packed"}),
+        {"packed": ((750, -12), (900, 17)), "waiting": _UNLESS_WAITING, "copies": _UNLESS_COPIES},
+    ),
+    Row(  # more to run than there are cores
+        "preprocessing",
+        frozenset({"pressure_cpu"}),
+        {
+            "pressure_cpu": ((100, -10), (250, 10)),
+            "cores": ((500, -14), (850, 4)),
+            "loader": ((150, -12), (300, 2)),
+            "waiting": _UNLESS_WAITING,
+        },
+    ),
+    Row(  # its own process loads (num_workers=0): one full thread, and something to read
+        "preprocessing",
+        frozenset({"cores_a_rank"}),
+        {
+            "cores_a_rank": ((700, -15), (900, 7)),
+            "loader": ((0, 5), (100, -15)),
+            "read_rate": ((1_000, -15), (5_000, 6)),
+            "disk_busy": ((600, 0), (850, -12)),
+            "pressure_io": ((100, 0), (300, -6)),
+            "copies": _UNLESS_COPIES,
+            "decoder": _UNLESS_DECODER,
+        },
+        needs_habit=True,
+    ),
+    Row(  # nothing is full, and the loader works: too few workers, locks, no prefetching
+        "loader_software",
+        frozenset({"loader"}),
+        {
+            "loader": ((120, -15), (220, 12), (700, 12), (850, -15)),
+            "disk_busy": ((500, 1), (850, -8)),
+            "waiting": ((100, 1), (300, -12)),
+            "quota": ((10, 1), (60, -15)),
+            "past_mounts": ((2_000, 0), (4_000, -12)),
+            "copies": _UNLESS_COPIES,
+            "packed": ((800, 0), (900, -10)),
+            "pressure_cpu": ((150, 0), (400, -4)),
+            "ranks_apart": ((300, 0), (400, -12)),  # ranks of several roles wait for each other
+            "decoder": _UNLESS_DECODER,
+            "pressure_memory": _UNLESS_MEMORY,
+        },
+        needs_habit=True,
+    ),
+    Row(  # of recordings that know GPUs alone: each stand-still ends with a copy to the GPU
+        "loader_software",
+        frozenset({"refilled"}),
+        {"refilled": ((550, -12), (660, 12)), "loader": ((0, 0), (120, 0))},
+        needs_habit=True,
+    ),
+    Row(
+        "host_to_device",
+        frozenset({"copies"}),
+        {
+            "copies": ((1_500, -15), (3_000, 17)),
+            "waiting": _UNLESS_WAITING,
+            "busiest": ((850, 0), (950, -8)),
+            "quota": ((10, 0), (60, -8)),
+            "disk_busy": ((750, 0), (900, -6)),
+        },
+    ),
+    Row(  # a thread of the run computes: an optimizer on the CPU, an evaluation in Python, what comes before work
+        "own_process",
+        frozenset({"cores_a_rank"}),
+        {
+            "cores_a_rank": ((600, -12), (900, 8)),
+            "loader": ((80, 4), (250, -12)),
+            "read_rate": ((1_000, 2), (5_000, -6)),
+            "disk_busy": ((400, 1), (800, -12)),
+            "pressure_io": ((50, 1), (200, -6)),
+            "copies": _UNLESS_COPIES,
+            "decoder": _UNLESS_DECODER,
+        },
+    ),
+    Row("decoder", frozenset({"decoder"}), {"decoder": ((600, -10), (900, 22))}, prior=RARE_DECIBANS),
+    Row(  # layers spread over GPUs of one process: one works at a time, driven by one thread
+        "turns",
+        frozenset({"at_once"}),
+        {
+            "at_once": ((800, -15), (920, 10), (1_050, 10), (1_200, -15)),
+            "all_cores": ((1_800, 8), (2_500, -12)),
+            "loader": ((0, 2), (150, -12)),
+            "read_rate": ((1_000, 1), (10_000, -8)),
+        },
+        prior=RARE_DECIBANS,
+    ),
+    Row(
+        "memory",
+        frozenset({"pressure_memory"}),
+        {"pressure_memory": ((50, -15), (200, 20)), "memory_left": ((50, 4), (150, -10))},
+        prior=RARE_DECIBANS,
+    ),
+)
+# What a stand-still may be booked to as input; the others are named beside unexplained time, and claim none.
+INPUTS = frozenset({"storage", "network_storage", "preprocessing", "loader_software", "host_to_device"})
+CAUSES = tuple(dict.fromkeys(row.cause for row in TABLE))
+NOT_A_HABIT_DECIBANS = -10  # of what needs one, where the loss is no habit or the loader rests meanwhile
+# Changes with any number of this page: part of the version of the rules.
+DIGEST = zlib.crc32(
+    repr(
+        (
+            (BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE, WIDTH, NOT_A_HABIT_DECIBANS),
+            [(row.cause, sorted(row.own), sorted(row.cells.items()), row.needs_habit, row.prior) for row in TABLE],
+        )
+    ).encode()
+)
