@@ -267,6 +267,7 @@ class ForeignProcess:
     name: str | None
     team: str | None
     foreign_run: str
+    foreign_team: str | None
     node: str
     gpu_uuid: str
     is_own: bool  # of the same user
@@ -305,6 +306,7 @@ def foreign_process_notices(beside: Sequence[ForeignProcess], limits: NoticeLimi
     if ms < limits.foreign_ms:
         return
     first, names = found[0], sorted({process.foreign_run for process in found})
+    teams = sorted({process.foreign_team for process in found if process.foreign_team is not None})
     told_ms, taken_ms = (sum(getattr(process, amount) or 0 for process in found) for amount in ("told_ms", "taken_ms"))
     taken = f"took {taken_ms / HOUR_MS:,.1f} GPU-hours of its SM time"
     if told_ms < ms:
@@ -312,6 +314,7 @@ def foreign_process_notices(beside: Sequence[ForeignProcess], limits: NoticeLimi
     values: dict[str, object] = {
         "others": len(names),
         "names": some(names, 2),
+        "whose": f" of {some(teams)}" if teams else "",
         "gpus": len({process.gpu_uuid for process in found}),
         "nodes": some(sorted({process.node for process in found})),
         "ms": ms,

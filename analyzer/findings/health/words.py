@@ -72,9 +72,9 @@ WORDS: Mapping[str, NoticeWords] = {
         "a run that the scheduler did not report holds it, or a daemon keeps a context on purpose",
     ),
     "fleet/foreign_processes": NoticeWords(
-        "{others:count other run} ({names}) computed for {ms:decimal_hours} GPU-hours on {gpus:count GPU} that it held "
-        "({nodes}), and {taken}: find whose they are and how they came past the scheduler, and confine every job to "
-        "its own GPUs (Slurm: ConstrainDevices)",
+        "{others:count other run}{whose} ({names}) computed for {ms:decimal_hours} GPU-hours on {gpus:count GPU} that "
+        "it held ({nodes}), and {taken}: find whose they are and how they came past the scheduler, and confine every "
+        "job to its own GPUs (Slurm: ConstrainDevices)",
         (
             ("processes of others", "{others:,} on {gpus:count GPU}", "{ms:decimal_hours} GPU-hours beside its own"),
             ("SM time they took", "{seen}"),

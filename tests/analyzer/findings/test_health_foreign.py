@@ -1,10 +1,12 @@
 """What is noticed of processes of others on GPUs that a run holds, and what of them is no business of anybody's."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from analyzer.errors import LedgerError
+from analyzer.findings.health.gpus import ForeignProcess, foreign_process_notices
 from analyzer.findings.health.notice import Notice
 from analyzer.reports.run import run_span
 from collector.lake.tiers import roll_up
@@ -70,6 +72,15 @@ def test_processes_of_others_on_a_held_gpu_are_named_with_what_they_took(
     assert others[0] in notice.sentence
     assert f"{hours} GPU-hours" in notice.sentence
     assert f"took {taken} GPU-hours" in notice.sentence
+
+
+def test_the_teams_of_those_who_are_known_are_named() -> None:
+    """Whom to talk to; a user's name is for owners alone, and stands in none."""
+    seen = ForeignProcess(
+        RUN, "yank", "chem", OTHER, "physics", "n1", "n1-a", False, 3_600_000, 3_600_000, 3_600_000, 900_000, 9, 9, 900
+    )
+    (notice,) = foreign_process_notices([seen, replace(seen, foreign_run="process/n1/5.5", foreign_team=None)])
+    assert notice.sentence.startswith(f"2 other runs of physics ({OTHER}, process/n1/5.5) computed for 2.0 GPU-hours")
 
 
 def test_what_they_took_is_not_told_where_the_driver_tells_no_shares() -> None:
