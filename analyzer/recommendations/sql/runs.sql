@@ -20,12 +20,18 @@ WITH latest AS (
     SELECT run_id, arg_max(account, batch) AS account, arg_max(labels, batch) AS labels,
         count(DISTINCT member) FILTER (gpu_uuid IS NOT NULL) AS members
     FROM told GROUP BY run_id
-), cores AS (
-    SELECT run_id, quantile_disc((counts->>'$.cores_milli')::BIGINT, 0.5) / 1000 AS cores,
-        max((counts->>'$.workers')::BIGINT) AS workers
+), counted AS (
+    -- all of a window at once: to parse it costs most
+    SELECT run_id, (counts->>['$.cores_milli', '$.workers', '$.sm_ms', '$.ms', '$.activity', '$.activity_most',
+        '$.power', '$.power_most', '$.host_memory_spare', '$.host_pressure_memory'])::BIGINT[] AS c
     FROM run_windows WHERE window_start >= $start AND window_start < $end
-        AND ((counts->>'$.cores_milli') IS NOT NULL OR (counts->>'$.workers') IS NOT NULL)
-    GROUP BY run_id
+), shown AS (
+    SELECT run_id, quantile_disc(c[1], 0.5) / 1000 AS cores, max(c[2]) AS workers,
+        -- By SM activity where the chip tells it, else by power: what only spins for its peers has computed nothing.
+        bool_or(CASE WHEN c[3] * 2 >= c[4] THEN greatest(c[5], c[6]) > $spinning
+            WHEN c[7] IS NOT NULL THEN greatest(c[7], c[8]) > $spinning_power END) AS has_computed,
+        bool_or(c[9] < $spare) AS lacks_memory, bool_or(c[10] >= $waiting) AS waits_for_memory
+    FROM counted GROUP BY run_id
 ), spent AS (
     SELECT run_id, sum(milliseconds)::BIGINT AS held_ms, sum(cost_micros)::BIGINT AS held_micros,
         coalesce(sum(milliseconds) FILTER (state = 'productive'), 0)::BIGINT AS productive_ms,
@@ -46,17 +52,6 @@ WITH latest AS (
         FILTER (state <> 'held_idle' AND (state <> 'communicating' OR cause IS DISTINCT FROM 'hang')) AS active_at,
         min(bucket_start) AS first_at, max(bucket_start) AS known_at
     FROM run_timeline WHERE bucket_start >= $start GROUP BY run_id
-), busy AS (
-    -- By SM activity where the chip tells it, else by power: what only spins for its peers has computed nothing.
-    SELECT run_id, bool_or(CASE
-            WHEN (counts->>'$.sm_ms')::BIGINT * 2 >= (counts->>'$.ms')::BIGINT
-                THEN greatest((counts->>'$.activity')::BIGINT, (counts->>'$.activity_most')::BIGINT) > $spinning
-            WHEN (counts->>'$.power') IS NOT NULL
-                THEN greatest((counts->>'$.power')::BIGINT, (counts->>'$.power_most')::BIGINT) > $spinning_power
-        END) AS has_computed,
-        bool_or((counts->>'$.host_memory_spare')::BIGINT < $spare) AS lacks_memory,
-        bool_or((counts->>'$.host_pressure_memory')::BIGINT >= $waiting) AS waits_for_memory
-    FROM run_windows WHERE window_start >= $start AND window_start < $end GROUP BY run_id
 )
 SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT, min(c.cores),
     list(h.gpus ORDER BY h.first_rank, h.node), flatten(list(h.uuids ORDER BY h.first_rank, h.node)),
@@ -67,9 +62,8 @@ SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT
     any_value(u.never_used_ms), any_value(r.exit_status), any_value(r.model),
     (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000,
         (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000,
-    any_value(y.has_computed),
-    any_value(coalesce(y.lacks_memory OR y.waits_for_memory, y.lacks_memory, y.waits_for_memory))
-FROM held h LEFT JOIN cores c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
+    any_value(c.has_computed),
+    any_value(coalesce(c.lacks_memory OR c.waits_for_memory, c.lacks_memory, c.waits_for_memory))
+FROM held h LEFT JOIN shown c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
 LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) LEFT JOIN clock k USING (run_id)
-LEFT JOIN busy y USING (run_id)
 GROUP BY h.run_id ORDER BY h.run_id
