@@ -49,6 +49,7 @@ WITH names AS (
     FROM beside b LEFT JOIN notice_gpu_hours g ON g.hour = b.hour AND g.gpu_uuid = b.gpu_uuid GROUP BY ALL
 )
 SELECT s.run_id, r.name, r.team, s.foreign_run, f.team AS foreign_team, s.node, s.gpu_uuid,
-    coalesce(coalesce(f.owner, s.owner) = r.owner, false) AS is_own, s.beside_ms, s.ms, s.told_ms, s.taken_ms, s.cpu_ms, s.memory, s.utilization
+    coalesce(coalesce(f.owner, s.owner) = r.owner, false) AS is_own,
+    s.beside_ms, s.ms, s.told_ms, s.taken_ms, s.cpu_ms, s.memory, s.utilization
 FROM summed s JOIN runs r USING (run_id) LEFT JOIN runs f ON f.run_id = s.foreign_run
 ORDER BY r.name, s.run_id, is_own, s.node, s.foreign_run, s.gpu_uuid
