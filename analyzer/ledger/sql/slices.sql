@@ -130,7 +130,7 @@ SELECT * FROM every WHERE weight > 0;
 -- run of that service.
 CREATE OR REPLACE TEMP TABLE services_known AS
 WITH known AS (
-    SELECT sid, 0 AS at_ms FROM service_runs WHERE is_declared
+    SELECT sid, 0 AS at_ms FROM service_runs WHERE is_declared  -- from ever on
     UNION ALL SELECT r.sid, s.first_ms FROM serving_runs s JOIN service_runs r USING (rid)
     UNION ALL SELECT r.sid, f.at_ms FROM first_work f JOIN service_runs r USING (rid)
 )
@@ -146,12 +146,10 @@ SELECT row_number() OVER (ORDER BY p.gid, p.from_ms, p.uid, p.rid NULLS FIRST, p
          WHEN q.uid IS NULL THEN NULL
          -- A replica that has loaded its model waits for requests, though none ever came; but a name alone, of which
          -- nobody declared anything and no request was ever told or worked on, waits for none for long.
-         WHEN r.is_service AND coalesce(y.memory_mb > $held_mb, true) AND (v.from_ms < m.until_ms
-             OR least(q.until_ms, p.held_until_ms) - greatest(q.from_ms, p.held_from_ms) < $abandoned_ms) THEN NULL
+         WHEN r.is_service AND t.is_loaded AND (v.from_ms < m.until_ms OR t.is_short) THEN NULL
          WHEN p.first_ms IS NULL OR p.first_ms >= m.until_ms THEN 'never_used'
-         -- Only while it was held: a GPU stays quiet after it was freed.
-         WHEN r.is_service OR (NOT r.is_interactive AND least(q.until_ms, p.held_until_ms)
-             - greatest(q.from_ms, p.held_from_ms) < $abandoned_ms) THEN NULL
+         -- A replica that is gone from its GPU answers nobody, unless a policy judges it.
+         WHEN r.is_service AND (t.is_loaded OR v.from_ms = 0) OR (NOT r.is_interactive AND t.is_short) THEN NULL
          WHEN y.memory_mb > $held_mb AND r.is_interactive THEN 'held_memory'
          ELSE 'abandoned' END AS fixed,
     CASE WHEN p.from_ms < p.image_until_ms THEN 'image_pull' WHEN p.from_ms >= p.warm_from_ms THEN 'warm_up'
@@ -161,3 +159,8 @@ LEFT JOIN quiet q ON q.uid = p.uid AND q.from_ms <= p.from_ms AND q.until_ms >= 
 LEFT JOIN quiet_memory y ON y.uid = p.uid AND y.hour_ms = m.hour_ms
 LEFT JOIN run_facts r ON r.rid = p.rid
 LEFT JOIN services_known v ON v.rid = p.rid
+-- How long it rests only while it was held: a GPU stays quiet after it was freed.
+CROSS JOIN LATERAL (
+    SELECT least(q.until_ms, p.held_until_ms) - greatest(q.from_ms, p.held_from_ms) < $abandoned_ms AS is_short,
+        coalesce(y.memory_mb > $held_mb, true) AS is_loaded
+) t

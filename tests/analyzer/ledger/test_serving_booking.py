@@ -214,6 +214,20 @@ def test_a_service_by_its_name_alone_is_idle(gpus: int, seconds: int, memory: in
     }
 
 
+@pytest.mark.parametrize(("memory", "is_declared"), [(30 * 2**30, False), (10**7, False), (10**7, True)])
+def test_a_replica_that_is_gone_from_its_gpu_is_no_reserve(memory: int, is_declared: bool, tmp_path: Path) -> None:
+    """It worked for an hour; what holds no memory any more answers nobody. A policy says itself what is too many."""
+    fleet = Fleet()
+    replica(fleet, 1, end=T, rate=None)
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 3 * HOUR, name="chat", queue="serving")
+    fleet.sample("n1", "G1", T, T + HOUR, **working(1.0))
+    fleet.sample("n1", "G1", T + HOUR, T + 3 * HOUR, **(RESTS | {"memory_used_bytes": memory}))
+    fleet.analyze(settings=declared(tmp_path) if is_declared else None)
+    gone = memory < 2**30 and not is_declared
+    state = ("held_idle", "abandoned") if gone else ("headroom", "declared")
+    assert fleet.states() == {("productive", "decode"): HOUR_MS, state: 2 * HOUR_MS}
+
+
 # Another GPU, interval of samples, and size: sku, seconds, GPUs of the run
 NEIGHBOURS = [("H100-80GB", 60, 8), ("A100-80GB", 20, 4), ("L4-24GB", 120, 2)]
 
