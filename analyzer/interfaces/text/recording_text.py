@@ -235,8 +235,7 @@ def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> 
     """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45)"; of a change that ends no wait, the GPU time it frees."""
     said = predicted(advice, report)
     if said is None:
-        saves = saves_in_run(advice, run.span.end - run.span.start, run.currency)
-        return f"saves {saves}; the run takes as long"
+        return f"saves {saves_in_run(advice, run.span.end - run.span.start, run.currency)}"
     return f"{clock(report.microseconds // SECOND_US)} -> about {said.words}"
 
 

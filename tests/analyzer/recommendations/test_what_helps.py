@@ -33,6 +33,15 @@ def test_a_full_disk_with_a_neighbour_sends_the_run_elsewhere() -> None:
     assert alone.move.from_ == alone.move.to
 
 
+def test_nobody_is_sent_away_where_there_is_no_other_host() -> None:
+    """It would wait for ever; where there is another, that somebody holds, it waits until that is free."""
+    runs = [run(each=4), run("slurm/alpha/7", each=4)]
+    full = finding("starved", "storage")
+    assert input_path.other_disk(full, site([host("n1")], runs)) is None
+    found = sound(input_path.other_disk(full, site([host("n1"), host("n2")], runs)))
+    assert found.to == "other hosts of its kind, once available"
+
+
 def test_every_slow_host_leaves_the_run() -> None:
     """Of two hot hosts one that stays slows all ranks as before."""
     hosts = [host("n1"), host("n2"), host("n3"), host("n4", free=8), host("n5", free=8)]

@@ -195,7 +195,6 @@ RIGHT: dict[str, tuple[str, Callable[[Judged], None]]] = {
 WRONG = {
     "c04_llamafactory2424",
     "c13_modelplane204",
-    "c14_nni3369",
     "c18_unirl45",
     "v04_h100_barrier",
 }
