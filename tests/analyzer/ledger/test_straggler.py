@@ -48,7 +48,13 @@ def test_power_tells_where_the_chip_does_not() -> None:
 
 def test_where_the_ranks_of_one_host_are_behind_only_the_other_half_waits() -> None:
     """Four of eight stand still for 40%: the mean of all lies halfway, and half of the GPUs wait."""
-    assert straggler_lag(ranks(**STILLER, still=200), LIMITS) == Lag(200, SLOW)
+    assert straggler_lag(ranks(**STILLER, still=200, nodes=2), LIMITS) == Lag(200, SLOW)
+
+
+def test_ranks_of_one_host_that_do_unlike_work_have_no_straggler() -> None:
+    """Generators beside trainers: half of a host stands still while the other half works, and nobody is behind."""
+    assert straggler_lag(ranks(**STILLER, still=200), LIMITS) == NONE_BEHIND
+    assert straggler_lag(ranks(**STILLER, still=50), LIMITS).caused_by == SLOW
 
 
 def test_a_slower_clock_tells_where_the_chip_does_not() -> None:
