@@ -21,7 +21,7 @@ from analyzer.findings.signs import (
     signs,
 )
 from analyzer.findings.witness_signs import mark_of, speaking_against
-from analyzer.ledger.causes.exchange import exchange_rate, usual
+from analyzer.ledger.causes.exchange import exchange_rate, fabric_of, usual
 from analyzer.ledger.coverage import timeline
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
@@ -276,12 +276,15 @@ def _judged(session: "Session", run_ids: Sequence[str], period: Period) -> list[
 def _context(session: "Session", finding: Finding, windows: Sequence[RunWindow], period: Period) -> Context:
     if finding.state != "communicating":
         return Context()
-    (racks,) = session.row(
-        "SELECT CASE WHEN count(*) = count(racks) THEN max(racks) END FROM runs WHERE list_contains(?, run_id)",
+    racks, sku = session.row(
+        "SELECT CASE WHEN count(*) = count(racks) THEN max(racks) END, min(sku) FROM runs "
+        "WHERE list_contains(?, run_id)",
         [list(finding.run_ids)],
     )
     (fair,) = session.row(
-        "SELECT quantile_disc(bytes_per_second, 0.5) FROM in_rack_rates WHERE window_start < ?", [period.end]
+        "SELECT quantile_disc(bytes_per_second, 0.5) FROM in_rack_rates "
+        "WHERE window_start < ? AND list_contains(?, fabric)",
+        [period.end, sorted({fabric_of(window, sku) for window in windows})],
     )
     return Context(racks, fair, usual(windows).link_kb)
 

@@ -10,7 +10,15 @@ from operator import attrgetter
 from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes import exchange, input_starvation, underused
 from analyzer.ledger.causes.data_wait import by_own_word
-from analyzer.ledger.causes.exchange import ExchangeJudgement, Usual, in_rack_rates, keep_rates, learn_rates
+from analyzer.ledger.causes.exchange import (
+    ExchangeJudgement,
+    HourOfFabric,
+    Usual,
+    fabric_of,
+    in_rack_rates,
+    keep_rates,
+    learn_rates,
+)
 from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
 from analyzer.ledger.causes.serving_holding import hold_to_policy
 from analyzer.ledger.causes.serving_policy import Service
@@ -162,11 +170,10 @@ def classify_chunk(
     windows = _windows(session)
     _forget(session, chunk)
     learn_rates(session, windows, facts, limits)
-    rates = in_rack_rates(session, chunk.from_ms * 1000, chunk.until_ms * 1000)
-    across = {
-        window.window_ms // HOUR_MS * HOUR_MS * 1000 for window in windows if (facts[window.run_id].racks or 0) > 1
-    }
-    keep_rates(session, {hour: rates[hour] for hour in across})  # who lies in one rack is not judged by it
+    # Who lies in one rack is not judged by it.
+    across = {_hour_of_fabric(window, facts) for window in windows if (facts[window.run_id].racks or 0) > 1}
+    rates = in_rack_rates(session, across)
+    keep_rates(session, rates)
     before = _stored(session, chunk)
     verdicts: list[Verdict] = []
     missing: list[Unjudged] = []
@@ -178,10 +185,15 @@ def classify_chunk(
         for hour_ms, of_hour in groupby(own, key=lambda window: window.window_ms // HOUR_MS * HOUR_MS):
             hour = list(of_hour)
             seen = judge.seen(hour_ms - CONTEXT_MS, hour_ms + HOUR_MS)
-            verdicts += seen.verdicts(len(hour), rates[hour_ms * 1000], _habit(past, hour, seen.windows, limits))
-            missing += unjudged_windows(hour, facts[run_id], limits)
+            rate = rates.get(_hour_of_fabric(hour[0], facts))
+            verdicts += seen.verdicts(len(hour), rate, _habit(past, hour, seen.windows, limits))
+            missing += unjudged_windows(hour, facts[run_id], rate, limits)
     served = hold_to_policy(session, chunk, services, windows, verdicts, limits)
     _keep(session, served.windows, served.verdicts, missing + served.unjudged)
+
+
+def _hour_of_fabric(window: RunWindow, facts: Mapping[str, RunFacts]) -> HourOfFabric:
+    return window.window_ms // HOUR_MS * HOUR_MS * 1000, fabric_of(window, facts[window.run_id].sku)
 
 
 def _windows(session: Session) -> list[RunWindow]:

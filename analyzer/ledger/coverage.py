@@ -50,24 +50,28 @@ def rules_in(found: Iterable[Unjudged]) -> int:
     return len({one.rule for one in found})
 
 
-def unjudged_windows(windows: Sequence[RunWindow], facts: RunFacts, limits: Thresholds) -> list[Unjudged]:
-    """Return what could not be judged of one run's hour."""
+def unjudged_windows(
+    windows: Sequence[RunWindow], facts: RunFacts, in_rack_rate: int | None, limits: Thresholds
+) -> list[Unjudged]:
+    """Return what could not be judged of one run's hour; `in_rack_rate` is what its fabric gives inside a rack."""
     hour_us = windows[0].window_ms * 1000 // HOUR_US * HOUR_US
     missing = {
-        "cross_rack": _cross_rack(windows, facts),
+        "cross_rack": _cross_rack(windows, facts, in_rack_rate),
         "waiting for input": _input(windows, limits),
         "busy, underused": _underused(windows),
     }
     return [Unjudged(hour_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
 
 
-def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts) -> str | None:
+def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts, in_rack_rate: int | None) -> str | None:
     if facts.nodes < 2:
         return None
     if facts.racks is None:
         return "the rack of its hosts is unknown"
     if facts.racks > 1 and all(window.rdma_out is None for window in windows):
         return "no RDMA port traffic was reported"
+    if facts.racks > 1 and in_rack_rate is None:
+        return "no exchange inside a rack, on such GPUs and ports, to compare with"
     return None
 
 

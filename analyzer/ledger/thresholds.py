@@ -74,7 +74,7 @@ class Rule:
 
 _INPUT = Rule(3, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
-_THROTTLED = Rule(2, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
+_THROTTLED = Rule(3, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
 _LOST = Rule(
     4,
     (
@@ -108,7 +108,7 @@ RULE_OF: dict[str, Rule] = {
     "held_idle/never_used": Rule(3, (*_HELD, "abandoned_ms")),
     "held_idle/held_memory": Rule(4, (*_HELD, "abandoned_ms", "worker_seen_permille", "full_permille")),
     "held_idle/abandoned": Rule(3, (*_HELD, "abandoned_ms", *_SERVING)),
-    "communicating/cross_rack": Rule(2, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
+    "communicating/cross_rack": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
     "communicating/straggler": Rule(3, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
     "communicating/hang": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,

@@ -59,6 +59,7 @@ class RunWindow:
     mount_waited: int | None = None  # and of network mounts
     written: int | None = None  # bytes a second to disks and mounts, all nodes of the run
     rdma_out: int | None = None  # bytes in the window, all nodes of the run
+    ports_gb: int | None = None  # what the RDMA ports of a node carry together, GB/s; the slowest node
     network_in: int | None = None  # bytes a second over ethernet, all nodes of the run
     workers: int | None = None
     busiest: int | None = None
@@ -138,6 +139,7 @@ class RunFacts:
     gpus: int
     nodes: int
     racks: int | None  # None where one of its nodes has no known rack
+    sku: str | None = None  # None where it is not one
 
     @property
     def is_service(self) -> bool:

@@ -198,12 +198,14 @@ def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: 
     """
     hung: list[bool] = []
     has_worked = False
+    most_alive = 0
     for before, window in zip([None, *windows], windows, strict=False):
         goes_on = before is not None and hung[-1] and window.window_ms - before.window_ms == WINDOW_MS
         is_whole = goes_on or window.ms * 2 >= window.gpus * WINDOW_MS
-        spins = has_worked and is_whole and _all_spin(window, gpus)
+        most_alive = max(most_alive, window.gpus_alive or 0)
+        spins = has_worked and is_whole and _all_spin(window, gpus, most_alive)
         hung.append(spins or is_hung(window, habit, limits, of_any_length=goes_on))
-        has_worked = has_worked or (window.spinning < limits.spun_permille and window.still < limits.spun_permille)
+        has_worked = has_worked or window.spinning + window.still < limits.spun_permille
     return hung
 
 
@@ -212,9 +214,9 @@ def waits_for_ranks(window: RunWindow, gpus: int, limits: Thresholds) -> bool:
     return gpus > 1 and window.spinning >= limits.low_permille and window.spinning_gpus < gpus
 
 
-def _all_spin(window: RunWindow, gpus: int) -> bool:
-    """True where every GPU spins throughout but those whose process is gone."""
-    dead = 0 if window.gpus_alive is None else max(0, gpus - window.gpus_alive)
+def _all_spin(window: RunWindow, gpus: int, most_alive: int) -> bool:
+    """True where every GPU spins throughout but those whose process is gone; `most_alive` had one at some time."""
+    dead = 0 if window.gpus_alive is None else max(0, most_alive - window.gpus_alive)
     return gpus > 1 and window.spinning_gpus > dead and window.spinning_gpus + dead >= gpus
 
 
@@ -247,12 +249,18 @@ def _chip_rests(window: RunWindow, habit: Usual, limits: Thresholds) -> bool:
 
 _SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and all of it is due once more
 
-# The median of what was seen in the week up to the end of the hour.
+# The median of what was seen on such a fabric in the week up to the end of the hour.
 _RATES = """
-SELECT h.hour, (SELECT quantile_disc(r.bytes_per_second, 0.5) FROM in_rack_rates r
-    WHERE r.window_start >= h.hour - $back AND r.window_start < h.hour + 3600000000) AS rate
-FROM ({hours}) h ORDER BY h.hour
+SELECT h.hour, h.fabric, (SELECT quantile_disc(r.bytes_per_second, 0.5) FROM in_rack_rates r
+    WHERE r.fabric = h.fabric AND r.window_start >= h.hour - $back AND r.window_start < h.hour + 3600000000) AS rate
+FROM ({asked}) h ORDER BY ALL
 """
+HourOfFabric = tuple[int, str]  # its first microsecond, and the kind of fabric
+
+
+def fabric_of(window: RunWindow, sku: str | None) -> str:
+    """Return what kind of fabric a run exchanges over: fleets have several, and one is no yardstick of another."""
+    return f"{sku or 'several'} {'' if window.ports_gb is None else window.ports_gb}".strip()
 
 
 def learn_rates(
@@ -260,46 +268,48 @@ def learn_rates(
 ) -> None:
     """Keep what these windows of runs within one rack were seen to reach."""
     seen = [
-        (window.run_id, window.window_ms * 1000, rate)
+        (window.run_id, window.window_ms * 1000, fabric_of(window, facts[window.run_id].sku), rate)
         for window in windows
         if facts[window.run_id].racks == 1 and (rate := lesson(window, limits)) is not None
     ]
-    session.load("in_rack_rates", ("run_id", "window_start", "bytes_per_second"), seen)
+    session.load("in_rack_rates", ("run_id", "window_start", "fabric", "bytes_per_second"), seen)
 
 
-def in_rack_rates(session: "Session", from_us: int, until_us: int) -> dict[int, int | None]:
-    """Return the rate by hour (its first microsecond) in bytes a second of one host; None where none was seen."""
-    hours = "SELECT unnest(range($from_us, $until_us, 3600000000)) AS hour"
-    return _rates(session, hours, {"from_us": from_us, "until_us": until_us})
+def in_rack_rates(session: "Session", asked: Iterable[HourOfFabric]) -> dict[HourOfFabric, int | None]:
+    """Return the rates by hour and fabric in bytes a second of one host; None where none was seen."""
+    hours, fabrics = zip(*sorted(set(asked)), strict=True) if (asked := list(asked)) else ((), ())
+    every = "SELECT unnest($hours::BIGINT[]) AS hour, unnest($fabrics::VARCHAR[]) AS fabric"
+    return _rates(session, every, {"hours": list(hours), "fabrics": list(fabrics)})
 
 
-def _rates(session: "Session", hours: str, asked: dict[str, object]) -> dict[int, int | None]:
-    found = session.rows(_RATES.format(hours=hours), asked | {"back": FABRIC_BACK_MS * 1000})
-    return {hour: _rounded(rate) for hour, rate in found}
+def _rates(session: "Session", asked: str, values: dict[str, object]) -> dict[HourOfFabric, int | None]:
+    found = session.rows(_RATES.format(asked=asked), values | {"back": FABRIC_BACK_MS * 1000})
+    return {(hour, fabric): _rounded(rate) for hour, fabric, rate in found}
 
 
-def keep_rates(session: "Session", judged_by: Mapping[int, int | None]) -> None:
+def keep_rates(session: "Session", judged_by: Mapping[HourOfFabric, int | None]) -> None:
     """Write down by which rate the runs across racks of each hour were judged; by several, where others had another."""
-    before = dict(
-        session.rows(
-            "SELECT hour, bytes_per_second FROM fabric_rates WHERE list_contains($hours::BIGINT[], hour)",
-            {"hours": list(judged_by)},
-        )
-    )
-    _write(session, {hour: _SEVERAL if before.get(hour, rate) != rate else rate for hour, rate in judged_by.items()})
+    before = _judged_by(session, min((hour for hour, _ in judged_by), default=0))
+    _write(session, {key: _SEVERAL if before.get(key, rate) != rate else rate for key, rate in judged_by.items()})
 
 
 def outdated_hours(session: "Session", from_us: int) -> list[int]:
     """Return the hours from `from_us` on that were judged by another rate than is known now, and keep the new ones."""
-    judged_by = dict(session.rows("SELECT hour, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us]))
-    now = _rates(session, "SELECT hour FROM fabric_rates WHERE hour >= $from_us", {"from_us": from_us})
-    changed = {hour: rate for hour, rate in now.items() if rate != judged_by[hour]}
+    judged_by = _judged_by(session, from_us)
+    now = in_rack_rates(session, judged_by)
+    changed = {key: rate for key, rate in now.items() if rate != judged_by[key]}
     _write(session, changed)
-    return sorted(changed)
+    return sorted({hour for hour, _ in changed})
 
 
-def _write(session: "Session", judged_by: Mapping[int, int | None]) -> None:
-    session.load("fabric_rates", ("hour", "bytes_per_second"), list(judged_by.items()), replace=True)
+def _judged_by(session: "Session", from_us: int) -> dict[HourOfFabric, int | None]:
+    rows = session.rows("SELECT hour, fabric, bytes_per_second FROM fabric_rates WHERE hour >= ?", [from_us])
+    return {(hour, fabric): rate for hour, fabric, rate in rows}
+
+
+def _write(session: "Session", judged_by: Mapping[HourOfFabric, int | None]) -> None:
+    rows = [(*key, rate) for key, rate in judged_by.items()]
+    session.load("fabric_rates", ("hour", "fabric", "bytes_per_second"), rows, replace=True)
 
 
 def _rounded(rate: int | None) -> int | None:

@@ -196,7 +196,7 @@ TABLE: tuple[Row, ...] = (
         frozenset({"waiting", "mount_reads"}),
         {
             "waiting": ((100, -8), (300, 12)),
-            "mount_reads": ((300, -12), (1_000, 3)),
+            "mount_reads": ((300, -12), (1_000, 3), (4_000, 6)),
             "pressure_io": ((20, -8), (150, 4)),
             "read_rate": _SOMETHING_IS_READ,
             "of_reads": _UNLESS_WRITTEN,
@@ -248,10 +248,10 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(  # more to run than there are cores
         "preprocessing",
-        frozenset({"pressure_cpu"}),
+        frozenset({"pressure_cpu", "cores"}),
         {
             "pressure_cpu": ((100, -10), (250, 10)),
-            "cores": ((500, -14), (850, 4)),
+            "cores": ((600, -14), (850, 4), (950, 12)),
             "loader": ((150, -12), (300, 2)),
             "waiting": _UNLESS_WAITING,
         },

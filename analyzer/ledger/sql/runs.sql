@@ -22,8 +22,10 @@ SELECT a.run_id, k.rid, coalesce(min(a.name) FILTER (a.precedence = 0), min(a.na
             min(a.from_ms) * 1000 AS started_us, k.rid IN (SELECT rid FROM serving_runs) AS serves,
     (SELECT s.model FROM serving_runs s WHERE s.rid = k.rid) AS served,
     count(DISTINCT a.gpu_uuid) AS gpus, count(DISTINCT a.node) AS nodes,
-    CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks
+    CASE WHEN count(*) FILTER (n.rack IS NULL) = 0 THEN count(DISTINCT n.rack) END AS racks,
+    CASE WHEN count(DISTINCT i.sku) = 1 THEN min(i.sku) END AS sku
 FROM allocation_now a JOIN run_keys k USING (run_id) LEFT JOIN nodes n USING (node)
+LEFT JOIN (SELECT gpu_uuid, min(sku) AS sku FROM owned_rows GROUP BY gpu_uuid) i USING (gpu_uuid)
 GROUP BY a.run_id, k.rid;
 
 CREATE OR REPLACE TEMP TABLE run_ends AS

@@ -170,6 +170,8 @@ WITH hosts AS (
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
         amount(sum(transmit_bytes) FILTER (link_kind <> 'ethernet')) AS rdma_out,
+        amount(max(speed_bytes_per_second) FILTER (link_kind <> 'ethernet')
+            * count(DISTINCT device) FILTER (link_kind <> 'ethernet')) // 1000000000 AS ports_gb,
         amount(sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at),
             1)) AS network_in
     FROM network_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
@@ -254,6 +256,7 @@ WITH gpus AS (
         amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read,
             amount(sum(h.written)) AS written, max(h.disk_waited)::BIGINT AS disk_waited,
         max(h.mount_waited)::BIGINT AS mount_waited, amount(sum(h.rdma_out)) AS rdma_out,
+        min(h.ports_gb)::BIGINT AS ports_gb,
         amount(sum(h.network_in)) AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
 )

@@ -91,3 +91,11 @@ def test_each_make_of_a_kind_has_its_own_limit() -> None:
     makes = [(board.sku, board.limit_watts) for board in BOARDS]
     assert len(makes) == len(set(makes))
     assert all(300 <= board.boost_megahertz <= 3000 for board in BOARDS)
+
+
+@pytest.mark.parametrize("held", [0.2, 0.4, 0.7])
+def test_bursts_at_the_limit_within_an_interval_lose_nothing(held: float) -> None:
+    """A minute of which a part is at the limit draws less on average: what it drew meanwhile was all it may."""
+    watts = 700 * held + 350 * (1 - held)
+    told = {"power_watts": watts, "throttle_power_seconds": 60 * held}
+    assert slowed("H100-80GB", 700.0, 1980, 1600, told, 60_000_000) == 0

@@ -10,9 +10,10 @@ from analyzer.ledger.windows import RunFacts
 from tests.analyzer.windows import RUN, facts, stalled, window
 
 
-def rules(known: RunFacts | None = None, **values: Any) -> dict[str, str]:
+def rules(known: RunFacts | None = None, rate: int | None = 10**9, **values: Any) -> dict[str, str]:
     """Return what could not be judged of a run with one stalled window, by rule."""
-    return {said.rule: said.missing for said in unjudged_windows([stalled(**values)], known or facts(), Thresholds())}
+    found = unjudged_windows([stalled(**values)], known or facts(), rate, Thresholds())
+    return {said.rule: said.missing for said in found}
 
 
 FULLY_SEEN: dict[str, Any] = {"cpu_busy": 400}
@@ -30,7 +31,7 @@ def test_a_stalled_run_without_its_host_lacks_the_host() -> None:
 
 def test_a_run_that_loses_nothing_lacks_nothing() -> None:
     """Nobody is told of a rule that had nothing to judge."""
-    assert unjudged_windows([window()], facts(), Thresholds()) == []
+    assert unjudged_windows([window()], facts(), None, Thresholds()) == []
 
 
 @pytest.mark.parametrize("seen", ["cpu_busy", "disk_busy", "busiest"])
@@ -52,6 +53,13 @@ def test_traffic_that_is_unknown_is_told() -> None:
     assert rules(facts(racks=2), **FULLY_SEEN, rdma_out=0) == {}
 
 
+def test_a_fabric_of_which_nothing_was_learned_is_told() -> None:
+    """What exchanges inside a rack reach on other GPUs, or over other ports, says nothing of this one."""
+    missing = "no exchange inside a rack, on such GPUs and ports, to compare with"
+    assert rules(facts(racks=2), None, **FULLY_SEEN, rdma_out=0) == {"cross_rack": missing}
+    assert rules(facts(racks=1), None, **FULLY_SEEN, rdma_out=0) == {}
+
+
 def test_neither_sm_activity_nor_power_is_told() -> None:
     """Then nobody can say whether a busy chip is used."""
     assert "busy, underused" in rules(**FULLY_SEEN, sm_ms=0)
@@ -62,6 +70,6 @@ def test_what_is_not_judged_is_told_by_the_hour() -> None:
     """One line a run, rule and UTC hour, at its first microsecond."""
     windows = [stalled(number) for number in range(6 * 3 + 2, 6 * 3 + 5)]
     missing = "no CPU, disk or loader figures of its hosts"
-    assert unjudged_windows(windows, facts(), Thresholds()) == [
+    assert unjudged_windows(windows, facts(), None, Thresholds()) == [
         Unjudged(3 * 3_600_000_000, RUN, "waiting for input", missing)
     ]
