@@ -97,7 +97,8 @@ def memory_pressure(s: Setting) -> Story:
     step, share = s.pick(0.5, 4), s.pick(0.2, 0.5)
     parts = (stall, step * share, 0.5), (s.work(host, more), step * (1 - share), 0.05)
     lanes = s.together(s.loading(), s.steps(s.seconds, *parts))
-    return Story(lanes, accepts={"starved/memory": {"unexplained/", "starved/unknown"}})
+    accepts = {"starved/memory": {"unexplained/", "starved/unknown"}}
+    return Story(lanes, accepts=accepts, suspected=frozenset({"memory"}))
 
 
 @kind(boards=NVLINKED, shapes=((2, 4), (2, 8)), copies=1)

@@ -203,7 +203,7 @@ def in_turns(s: Setting) -> Story:
         one = step / s.gpus
         parts = ((rest, one * rank, 0.0), (works, one, 0.0), (rest, one * (s.gpus - 1 - rank), 0.0))
         lanes.append(s.lane(load, s.steps(s.seconds, *[part for part in parts if part[1] > 0])))
-    return Story(lanes)
+    return Story(lanes, suspected=frozenset({"turns"}))
 
 
 @kind(boards=HOPPER, shapes=((1, 8), (2, 8)), copies=1)

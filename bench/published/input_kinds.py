@@ -175,7 +175,8 @@ def video_decoder(s: Setting) -> Story:
     step, share = s.pick(0.3, 2.0), s.pick(0.5, 0.72)
     work = s.work(host, {"dec": 0.97})
     body = s.steps(s.seconds, (stall, step * share, 0.15), (work, step * (1 - share), 0.1))
-    return Story(s.together(s.loading(), body), accepts={"starved/video_decoder": {"unexplained/", "starved/unknown"}})
+    accepts = {"starved/video_decoder": {"unexplained/", "starved/unknown"}}
+    return Story(s.together(s.loading(), body), accepts=accepts, suspected=frozenset({"decoder"}))
 
 
 @kind(boards=NVLINKED, shapes=((1, 4), (1, 8)))
@@ -191,7 +192,8 @@ def cpu_optimizer(s: Setting) -> Story:
     updating = phase(OPEN, s.board.waiting(), host)
     work = s.work(host, {"cpu": 1.1})
     parts = ((copying, 0.04), (updating, share - 0.08), (returning, 0.04), (work, 1 - share))
-    return Story(s.together(s.loading(), s.steps(s.seconds, *((one, step * part, 0.05) for one, part in parts))))
+    lanes = s.together(s.loading(), s.steps(s.seconds, *((one, step * part, 0.05) for one, part in parts)))
+    return Story(lanes, suspected=frozenset({"own_process"}))
 
 
 @kind(boards=NVLINKED, shapes=((1, 4), (1, 8), (2, 8)))
@@ -207,4 +209,5 @@ def barrier_preparation(s: Setting) -> Story:
     first = s.lane(load, stretch(phase(OPEN, s.board.waiting(0.03), host), long), train)
     waiting = phase(OPEN, s.spinning(), {"cpu": 1.0, "mem": 5}, hbm=memory)
     others = s.lane(load, stretch(waiting, long), train)
-    return Story([first, *[others] * (s.gpus - 1)], accepts={OPEN: {"starting/warm_up", "starting/model_load"}})
+    accepts = {OPEN: {"starting/warm_up", "starting/model_load"}}
+    return Story([first, *[others] * (s.gpus - 1)], accepts=accepts, suspected=frozenset({"own_process"}))

@@ -57,7 +57,8 @@ def long_compile(s: Setting) -> Story:
     trial = phase("starting/warm_up", s.board.working(0.3, 0.3, 0.1, 0.2), {"cpu": 2.0, "mem": 14})
     start = s.steps(s.pick(1200, 2300), (compiling, 40, 0.3), (trial, 0.6, 0.5))
     lanes = s.together(s.loading(), start, s.training(s.seconds))
-    return Story(lanes, accepts={"starting/warm_up": {"starting/model_load", "unexplained/"}})
+    accepts = {"starting/warm_up": {"starting/model_load", "unexplained/"}}
+    return Story(lanes, accepts=accepts, suspected=frozenset({"own_process"}))
 
 
 @kind(shapes=((1, 2), (1, 4), (1, 8)))

@@ -63,6 +63,7 @@ def run_seed(seed: int, names: Sequence[str], folder: Path) -> tuple[list[Scored
                 truth,
                 settled(truth, booked[run_id], story.accepts),
                 dict(suspected[run_id]),
+                sorted(story.suspected),
                 _findings(found["findings"], run_id, truth, story),
                 sorted(lacking[run_id]),
                 sum(setting.board_of(host).usd_per_hour for host in range(setting.hosts)) / setting.hosts / 3.6e6,

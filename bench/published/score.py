@@ -45,6 +45,7 @@ class Scored:
     truth: Mapping[str, float]
     booked: Mapping[str, float]
     suspected: Mapping[str, float]  # of what stayed unexplained, by the cause that lacked evidence
+    may_suspect: Sequence[str]
     findings: Sequence[Finding]
     not_evaluated: Sequence[str]  # states of which a rule lacked a signal
     usd_per_ms: float
@@ -139,7 +140,9 @@ def wrongly_suspected(run: Scored) -> float:
     causes: dict[str, float] = defaultdict(float)
     for label, amount in run.truth.items():
         causes[label.partition("/")[2]] += amount if _is_avoidable(label) else 0.0
-    return sum(max(0.0, amount - causes[cause]) for cause, amount in run.suspected.items())
+    return sum(
+        max(0.0, amount - causes[cause]) for cause, amount in run.suspected.items() if cause not in run.may_suspect
+    )
 
 
 def _crossing(run: Scored) -> float:

@@ -42,6 +42,9 @@ class Story:
     status: str = "completed"
     lost: tuple[float, str] | None = None  # from which moment on work was thrown away, and why
     accepts: dict[str, set[str]] = field(default_factory=dict)
+    suspected: frozenset[str] = (
+        frozenset()
+    )  # what may rightly be suspected that the ledger never books (docs/detectors.md)
     limits: dict[int, float] = field(default_factory=dict)  # power limit by GPU, where not the make's own
     service: bool = False
     name: str = "train"
