@@ -20,7 +20,7 @@ from agent.log_format import ToStderr
 from collector.lake import keeper
 from collector.store import database
 from tests.leftovers import Leftovers
-from tests.new_stores import made_at_once
+from tests.new_stores import attached_at_once, made_at_once
 from tests.watchdog import Watchdog
 
 pytest_plugins = ["tests.browser", "tests.fleet.servers"]
@@ -82,8 +82,9 @@ def _stores_of_one_thread() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _new_stores_at_once(_stores_of_one_thread: None) -> None:
-    """New stores are made by one script, which is what the migrations make."""
+    """New stores are made by one script, which is what the migrations make; new lakes by a copy of one."""
     setattr(database, "migrate", made_at_once())  # noqa: B010  # it is no public name of that module
+    setattr(database, "attach", attached_at_once())  # noqa: B010
 
 
 @pytest.fixture(scope="session", autouse=True)

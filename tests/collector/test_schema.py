@@ -1,6 +1,9 @@
 """The store's tables are the contract's, whatever release made it."""
 
-from collections.abc import Iterator
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ from agent.wire.tables import TABLES
 from collector.errors import StoreError
 from collector.store import database
 from collector.store.database import Store
+from collector.store.lake import attach, default_lake
 from collector.store.schemas import SCHEMA_DIRECTORY, available, column_sql, migrate
-from tests.new_stores import made_at_once
+from tests.new_stores import attached_at_once, made_at_once
 
 TYPES = {"string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN"}
 # All that a database can hold beside rows, as it says itself; what is numbered as it is made is left out.
@@ -45,6 +49,31 @@ def test_the_script_of_new_stores_of_tests_makes_what_the_migrations_make(
     with Store.open(None) as made, made.session() as ours, migrated.session() as theirs:
         for query in HELD:
             assert sorted(map(repr, ours.rows(query))) == sorted(map(repr, theirs.rows(query)))
+
+
+def test_the_copied_lake_of_tests_is_the_one_that_the_product_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other test may then stand on it; what is drawn by lot and the moments are each lake's own."""
+
+    def catalogue(name: str, attaching: Callable[..., None]) -> dict[str, list[str]]:
+        store = tmp_path / name / "store.duckdb"
+        store.parent.mkdir()
+        lake = default_lake(store)
+        monkeypatch.setattr(database, "attach", attaching)
+        Store.open(store, lake=lake).close()
+        assert lake.file is not None
+        with closing(sqlite3.connect(lake.file)) as made:
+            tables = [table for (table,) in made.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            return {table: rows(made.execute(f"SELECT * FROM {table}"), store.parent) for table in tables}
+
+    def rows(found: sqlite3.Cursor, folder: Path) -> list[str]:
+        own = [column[0].endswith(("_uuid", "_time")) for column in found.description]
+        told = [repr([value for value, is_own in zip(row, own, strict=True) if not is_own]) for row in found]
+        # What a snapshot changed is a list in no order.
+        return sorted(" ".join(sorted(re.split(r"[][', ]+", row.replace(str(folder), "")))) for row in told)
+
+    assert catalogue("copied", attached_at_once()) == catalogue("made", attach)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
