@@ -19,14 +19,13 @@ from dataclasses import dataclass, replace
 from prometheus_client import CollectorRegistry
 
 from agent.wire.units import DAY_US, SECOND_US
-from collector.background import Background
+from collector.background import MAINTENANCE, Background, let_others_go_first
 from collector.config import CollectorConfig
 from collector.errors import StoreError
 from collector.lake.compaction import compact, merge_recent
 from collector.lake.file_check import note_written, snapshot_of
 from collector.lake.lake_files import Outcome, writing
 from collector.lake.retention import Dropped, Keeping, drop
-from collector.lake.sealing import MAINTENANCE, let_others_go_first
 from collector.lake.tidying import check_files, expire, forget_receipts, remove_orphans, shrink
 from collector.lake.tiers import roll_up
 from collector.pipeline.metrics import Families, Metrics

@@ -7,19 +7,14 @@ start. Readers of samples look at the lake alone, so that nothing is ever counte
 
 A body was validated when it came; its checksum says that it is still the same. What was written below a folder is
 brought to the disk: DuckDB closes the Parquet files that it writes, and syncs none.
-
-Where all cores are busy those threads go first that answer, then sealing, then maintenance. What has been answered is
-safe, and may be sealed a little later; who waits for an answer keeps what it has in memory.
 """
 
 import logging
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +24,7 @@ import pyarrow.ipc
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
+from collector.background import SEALING, let_others_go_first
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.lake.file_check import note_written
 from collector.lake.lake_files import sync
@@ -72,17 +68,6 @@ def unpack(body: bytes) -> dict[str, pa.RecordBatch]:
 def _rows(name: str, message: memoryview, schema_version: int) -> pa.RecordBatch:
     parsed = pyarrow.ipc.read_message(pa.py_buffer(message))
     return pyarrow.ipc.read_record_batch(parsed, message_schema(TABLES[name], parsed, schema_version))
-
-
-SEALING = 5
-MAINTENANCE = 10
-
-
-def let_others_go_first(nice: int) -> None:
-    """Lower the precedence of the calling thread, for good; only Linux has one for each thread."""
-    if sys.platform == "linux":
-        with suppress(OSError):  # forbidden by a sandbox: then all are equal, as before
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
 
 
 _LOG = logging.getLogger(__name__)
