@@ -84,6 +84,7 @@ class Placed:
     idle_seconds: int | None = None
     has_computed: bool | None = None  # any of its GPUs did more than spin for its peers
     memory_is_full: bool | None = None  # on any of its hosts, at any time
+    idle_gpus: int | None = None  # that were idle at any time in the period
     gpu_bytes: int | None = None
     host_bytes: int | None = None
     idle_ranks: int | None = None  # GPUs that a process of it holds and on which no kernel of it ever ran

@@ -39,11 +39,13 @@ WITH latest AS (
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY run_id
 ), by_gpu AS (
     SELECT run_id, gpu_uuid, sum(milliseconds) FILTER (cause = 'never_used') AS unused_ms,
+        bool_or(state = 'held_idle') AS is_idle,
         bool_or(state NOT IN ('held_idle', 'starting', 'unobserved', 'broken')) AS has_worked
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY ALL
 ), unused AS (
-    SELECT run_id, coalesce(sum(unused_ms) FILTER (NOT has_worked), 0)::BIGINT AS never_used_ms FROM by_gpu
-        GROUP BY run_id
+    SELECT run_id, coalesce(sum(unused_ms) FILTER (NOT has_worked), 0)::BIGINT AS never_used_ms,
+        count(*) FILTER (is_idle) AS idle_gpus
+    FROM by_gpu GROUP BY run_id
 ), clock AS (
     -- By the clock: until when something other than idleness or a hang was on its GPUs, and until when that is known.
     -- It looks
@@ -63,7 +65,8 @@ SELECT h.run_id, list(h.node ORDER BY h.first_rank, h.node), sum(h.gpus)::BIGINT
     (any_value(k.active_at) + 600000000 - any_value(r.started_at)) // 1000000,
         (any_value(k.known_at) - coalesce(any_value(k.active_at), any_value(k.first_at))) // 1000000,
     any_value(c.has_computed),
-    any_value(coalesce(c.lacks_memory OR c.waits_for_memory, c.lacks_memory, c.waits_for_memory))
+    any_value(coalesce(c.lacks_memory OR c.waits_for_memory, c.lacks_memory, c.waits_for_memory)),
+    any_value(u.idle_gpus)
 FROM held h LEFT JOIN shown c USING (run_id) LEFT JOIN runs r USING (run_id) LEFT JOIN said s USING (run_id)
 LEFT JOIN spent p USING (run_id) LEFT JOIN unused u USING (run_id) LEFT JOIN clock k USING (run_id)
 GROUP BY h.run_id ORDER BY h.run_id

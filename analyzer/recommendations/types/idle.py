@@ -50,9 +50,14 @@ _BACK_US = 91 * 86_400_000_000  # a quarter: hosts wake seldom
 _LEAST_WAKINGS = 3  # below which one odd night is all that is known
 
 
-def release(finding: Finding, site: Site) -> Proposal:
-    """Ask for GPUs back of runs that idle by the clock now; of others a limit from the next start on."""
-    runs = site.placed(finding.run_ids)
+def release(finding: Finding, site: Site) -> Proposal | None:
+    """Ask for GPUs back of runs that idle by the clock now; of others a limit from the next start on.
+
+    None where other GPUs of the runs never idled: a rank that does little is waited for, or waits, and is not released.
+    """
+    runs = [one for one in site.placed(finding.run_ids) if one.idle_gpus is None or one.idle_gpus >= one.gpus]
+    if not runs and site.placed(finding.run_ids):
+        return None
     still = idling(runs)
     of = still or runs
     pasted = _ending(still) if still else _limits(runs)

@@ -167,6 +167,15 @@ def test_runs_that_ended_are_not_cancelled() -> None:
     assert text_of(released, "kubernetes").endswith("kubectl -n ml scale deployment/train --replicas=0")
 
 
+def test_one_idle_rank_of_a_gang_is_not_released() -> None:
+    """Its peers wait for it, or it waits for them: what is left of the run could not go on."""
+    for cause in ("abandoned", "held_memory"):
+        propose = idle.release if cause == "abandoned" else sharing.share_slices
+        one, all_ = (site([host("n1")], [run(idle_gpus=gpus)]) for gpus in (1, 8))
+        assert propose(finding("held_idle", cause), one) is None
+        assert sound(propose(finding("held_idle", cause), all_)).kind == "release"
+
+
 @pytest.mark.parametrize("known", [{}, {"idle_seconds": 0}, {"idle_seconds": 600}])
 def test_what_works_again_or_is_not_known_to_idle_is_never_ended(known: dict[str, Any]) -> None:
     """It idled on Tuesday and works today: a line that ends it would end that work."""

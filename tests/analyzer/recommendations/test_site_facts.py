@@ -92,6 +92,11 @@ def test_a_rank_that_waits_is_told_from_a_gpu_that_nobody_touches(runs: dict[str
     assert ranks == {"waiting": 1, "bare": 0, "gauged": 0, "unseen": None}
 
 
+def test_idle_gpus_of_a_run_are_counted(runs: dict[str, Placed]) -> None:
+    """One of two never ran a kernel, and the other works on."""
+    assert (runs["bare"].idle_gpus, runs["roomy"].idle_gpus) == (1, 0)
+
+
 def test_a_gang_that_only_spins_has_computed_nothing(runs: dict[str, Placed]) -> None:
     """A collective that waits fills the GPU in the driver's sense, and a tenth of its SMs."""
     assert (runs["waiting"].has_computed, runs["roomy"].has_computed) == (False, True)
