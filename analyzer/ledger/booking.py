@@ -263,17 +263,7 @@ def _cut_pieces(session: Session, from_ms: int, until_ms: int, limits: Threshold
             held_mb=limits.held_mb,
             quiet_permille=limits.quiet_permille,
         )
-        run_sql(
-            session,
-            "ledger/loading.sql",
-            from_ms=from_ms,
-            until_ms=until_ms,
-            starting_ms=limits.starting_ms,
-            grown_mb=limits.grown_mb,
-            grown_last_ms=limits.grown_last_ms,
-            loading_kb_per_ms=limits.loading_kb_per_ms,
-            one_core_least_milli=limits.one_core_least_milli,
-        )
+        _find_start_ends(session, from_ms, until_ms, limits)
         run_sql(
             session,
             "ledger/stuck.sql",
@@ -306,6 +296,23 @@ def _tell_sharers_apart(session: Session, from_ms: int, until_ms: int, limits: T
     if is_shared:
         span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
         run_sql(session, "ledger/sharers.sql", **span, quiet_permille=limits.quiet_permille)
+
+
+def _find_start_ends(session: Session, from_ms: int, until_ms: int, limits: Thresholds) -> None:
+    """Fill `start_ends`, and keep what the next hour goes on from; in most chunks nothing starts for long."""
+    span = {"from_ms": from_ms, "until_ms": until_ms, "starting_ms": limits.starting_ms}
+    run_sql(session, "ledger/loading.sql", **span)
+    if session.row("SELECT EXISTS (FROM loading)")[0]:
+        run_sql(
+            session,
+            "ledger/load_signs.sql",
+            **span,
+            grown_mb=limits.grown_mb,
+            grown_last_ms=limits.grown_last_ms,
+            loading_kb_per_ms=limits.loading_kb_per_ms,
+            one_core_least_milli=limits.one_core_least_milli,
+        )
+    run_sql(session, "ledger/start_ends.sql", **span)
 
 
 def _find_dips(session: Session, limits: Thresholds) -> None:
