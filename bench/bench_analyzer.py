@@ -46,6 +46,7 @@ _CLEAN = (
     "run_activity",
     "run_doings",
     "run_gpus",
+    "run_loads",
     "checkpoints",
     "in_rack_rates",
     "not_evaluated",
