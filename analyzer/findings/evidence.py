@@ -11,7 +11,6 @@ from typing import Literal
 from agent.wire.units import PERMILLE
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.witness_signs import mark_of
-from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, per_gpu_rate
 from analyzer.text.words import whole_percent
 
@@ -134,7 +133,6 @@ def _range(values: Sequence[int]) -> str:
     return str(values[0]) if values[0] == values[-1] else f"{values[0]} to {values[-1]}"
 
 
-_LIMITS = Thresholds()
 _KILO, _MEGA, _GIGA = 1_000, 1_000_000, 1_000_000_000
 
 

@@ -13,7 +13,6 @@ from itertools import groupby
 
 from analyzer.findings.evidence import need, need_words
 from analyzer.findings.witness_signs import mark_of
-from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 
 
@@ -230,7 +229,6 @@ def rule_words(rule: str) -> str:
 
 
 _HOSTS_SHOWN = 3
-_LIMITS = Thresholds()
 _IDLE_DISK_PERMILLE = 500
 
 
