@@ -340,5 +340,6 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         slowed_permille=limits.slowed_permille,
         decode_permille=limits.decode_permille,
         wholly_spinning_permille=limits.wholly_spinning_permille,
+        hang_utilization_permille=limits.hang_utilization_permille,
         bucket_ms=bucket_ms,
     )

@@ -63,10 +63,10 @@ class ClassifierWindows:
         hung = exchange.hung_windows(self.windows, self.facts.gpus, habit, self.limits)
         judged = zip(self.windows[-count:], inputs[-count:], hung[-count:], strict=True)
         return [
-            Verdict(window.run_id, window.window_ms, is_hung=True)
-            if is_hung
+            Verdict(window.run_id, window.window_ms, is_hung=True, hang_confidence=hang.confidence)
+            if hang.is_hung
             else _verdict(window, self.facts, judgement, in_rack_rate, self.limits)
-            for window, judgement, is_hung in judged
+            for window, judgement, hang in judged
         ]
 
 

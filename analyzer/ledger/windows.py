@@ -34,6 +34,7 @@ class RunWindow:
     short: int
     spinning: int = 0  # share in which a GPU was busy, did next to nothing and sent nothing
     spinning_gpus: int = 0  # GPUs that did so throughout
+    busy_gpus: int = 0  # GPUs that were busy throughout, as the driver reports it
     gpus_alive: int | None = None  # GPUs with a process of the run
     utilization: int | None = None
     tensor: int | None = None
@@ -180,6 +181,7 @@ class Verdict:
     exchange_confidence: Confidence = "medium"
     caused_by: str | None = None
     is_hung: bool = False
+    hang_confidence: Confidence = "high"
     is_waiting: bool = False  # what spins waits for the run's other GPUs
     is_underused: bool = False
     underused_cause: str | None = None

@@ -178,33 +178,61 @@ class Usual:
 
     link_kb: int | None = None
     power: int | None = None
+    over_nvlink: bool = True  # else over PCIe, which carries the input too
+
+
+def _sent_kb(window: RunWindow, *, over_nvlink: bool) -> int | None:
+    """Return what went over a run's NVLink, or over its PCIe."""
+    if over_nvlink:
+        return window.nvlink_kb
+    if window.pcie_in_kb is None or window.pcie_out_kb is None:
+        return None
+    return window.pcie_in_kb + window.pcie_out_kb
 
 
 def usual(windows: Sequence[RunWindow]) -> Usual:
-    """Return the medians of the windows whose links carry anything.
+    """Return what the run's links carry and its boards draw while they carry anything: the middle over NVLink.
 
-    Those without are left out: a hang that lasts for most of a day would else be what is usual.
+    Those without are left out: a hang that lasts for most of a day would else be what is usual. Over PCIe something
+    always moves: there it is the upper quarter.
     """
-    moving = [window for window in windows if window.nvlink_kb]
-    links = sorted(window.nvlink_kb or 0 for window in moving)
-    power = sorted(window.power for window in moving if window.power is not None)
-    return Usual(links[len(links) // 2] if links else None, power[len(power) // 2] if power else None)
+    over_nvlink = any(window.nvlink_kb is not None for window in windows)
+    moving = [(sent, window.power) for window in windows if (sent := _sent_kb(window, over_nvlink=over_nvlink))]
+    links = sorted(sent for sent, _ in moving)
+    power = sorted(drawn for _, drawn in moving if drawn is not None)
+    quarters = 2 if over_nvlink else 3
+    return Usual(
+        links[len(links) * quarters // 4] if links else None,
+        power[len(power) * quarters // 4] if power else None,
+        over_nvlink,
+    )
 
 
-def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: Thresholds) -> list[bool]:
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Whether a window hangs, and how sure that is."""
+
+    is_hung: bool = False
+    confidence: Confidence = "high"
+
+
+def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: Thresholds) -> list[Hang]:
     """Return which windows of a run of so many GPUs hang; the tail of a hang, until it is ended, is of any length.
 
     What its links carried tells it, or that every GPU spins which has a process, where the run has worked before.
+    Silence of PCIe, which says less, is of medium confidence.
     """
-    hung: list[bool] = []
+    hung: list[Hang] = []
     has_worked = False
     most_alive = 0
     for before, window in zip([None, *windows], windows, strict=False):
-        goes_on = before is not None and hung[-1] and window.window_ms - before.window_ms == WINDOW_MS
+        goes_on = before is not None and hung[-1].is_hung and window.window_ms - before.window_ms == WINDOW_MS
         is_whole = goes_on or window.ms * 2 >= window.gpus * WINDOW_MS
         most_alive = max(most_alive, window.gpus_alive or 0)
-        spins = has_worked and is_whole and _all_spin(window, gpus, most_alive)
-        hung.append(spins or is_hung(window, habit, limits, of_any_length=goes_on))
+        dead = 0 if window.gpus_alive is None else most_alive - window.gpus_alive
+        spins = has_worked and is_whole and gpus > 1 and _are_all(window.spinning_gpus, dead, gpus)
+        silent = is_hung(window, habit, limits, of_any_length=goes_on, dead=dead)
+        hung.append(Hang(spins or silent, "high" if spins or habit.over_nvlink else "medium"))
         has_worked = has_worked or window.spinning + window.still < limits.spun_permille
     return hung
 
@@ -214,21 +242,22 @@ def waits_for_ranks(window: RunWindow, gpus: int, limits: Thresholds) -> bool:
     return gpus > 1 and window.spinning >= limits.low_permille and window.spinning_gpus < gpus
 
 
-def _all_spin(window: RunWindow, gpus: int, most_alive: int) -> bool:
-    """True where every GPU spins throughout but those whose process is gone; `most_alive` had one at some time."""
-    dead = 0 if window.gpus_alive is None else max(0, most_alive - window.gpus_alive)
-    return gpus > 1 and window.spinning_gpus > dead and window.spinning_gpus + dead >= gpus
+def _are_all(found: int, dead: int, gpus: int) -> bool:
+    """True where these are all GPUs but those whose process is gone."""
+    return found > dead and found + dead >= gpus
 
 
-def is_hung(window: RunWindow, habit: Usual, limits: Thresholds, *, of_any_length: bool = False) -> bool:
-    """True where every GPU spins, the chip does nothing and the links are silent for the whole window."""
-    if window.gpus < 2 or not habit.link_kb or window.nvlink_kb is None:
+def is_hung(window: RunWindow, habit: Usual, limits: Thresholds, *, of_any_length: bool = False, dead: int = 0) -> bool:
+    """True where every GPU spins but the dead, the chip does nothing and the links are silent for the whole window."""
+    sent = _sent_kb(window, over_nvlink=habit.over_nvlink)
+    if window.gpus < 2 or not habit.link_kb or sent is None:
         return False
     if window.ms * 2 < window.gpus * WINDOW_MS and not of_any_length:  # minutes of silence are no hang
         return False
+    busy = at_least(window.utilization, limits.hang_utilization_permille)
     return (
-        at_least(window.utilization, limits.hang_utilization_permille)
-        and window.nvlink_kb * 1000 <= habit.link_kb * limits.hang_link_permille
+        (busy or (dead > 0 and _are_all(window.busy_gpus, dead, window.gpus)))
+        and sent * 1000 <= habit.link_kb * limits.hang_link_permille
         and _chip_rests(window, habit, limits)
     )
 

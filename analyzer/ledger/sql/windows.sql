@@ -239,6 +239,7 @@ WITH gpus AS (
         (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still,
             (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short, (sum(spin_ms) * 1000 // sum(ms))::BIGINT AS spinning,
         count(*) FILTER (spin_ms * 1000 >= ms * $wholly_spinning_permille) AS spinning_gpus,
+        count(*) FILTER (utilization >= ms * $hang_utilization_permille) AS busy_gpus,
         (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor,
             (sum(dram) // sum(sm_ms))::BIGINT AS dram,
         (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most,

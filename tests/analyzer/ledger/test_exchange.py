@@ -230,12 +230,38 @@ def test_whatever_still_moves_is_no_hang(values: dict[str, Any]) -> None:
     assert not is_hung(hung(**values), HABIT, LIMITS)
 
 
+def which(windows: list[RunWindow], habit: Usual = HABIT) -> list[bool]:
+    """Return which of a run's windows hang."""
+    return [each.is_hung for each in hung_windows(windows, GPUS, habit, LIMITS)]
+
+
+def test_ranks_that_spin_without_links_hang_where_they_have_worked() -> None:
+    """On boards without NVLink: every GPU busy, at rest, and sending nothing, after an hour of work."""
+    works, spins = window(0, spinning=0), {"spinning": 990, "spinning_gpus": GPUS, "nvlink_kb": None}
+    assert which([works, window(1, **spins), window(2, **spins)], Usual()) == [False, True, True]
+    assert which([window(1, **spins), window(2, **spins)], Usual()) == [False, False], "it never worked"
+    some = spins | {"spinning_gpus": GPUS - 1}
+    assert which([works, window(1, **some)], Usual()) == [False, False], "one of them works, or stands still"
+    alive, dead = works, window(1, **some, gpus_alive=GPUS - 1)
+    alive.gpus_alive = GPUS
+    assert which([alive, dead], Usual()) == [False, True], "its process is gone"
+
+
+def test_silence_of_pcie_after_work_is_a_hang_of_medium_confidence() -> None:
+    """What carries gradients and input alike has stopped, and the boards draw half of what they did."""
+    works = [window(n, sm_ms=0, nvlink_kb=None, pcie_in_kb=10**9, pcie_out_kb=10**9, power=800) for n in range(6)]
+    silent = {"sm_ms": 0, "nvlink_kb": None, "pcie_in_kb": 10**6, "pcie_out_kb": 10**6, "utilization": 1000}
+    found = hung_windows([*works, window(6, **silent, power=350)], GPUS, usual(works), LIMITS)[-1]
+    assert (found.is_hung, found.confidence) == (True, "medium")
+    assert not which([*works, window(6, **silent, power=700)], usual(works))[-1]
+
+
 def test_the_tail_of_a_hang_is_of_any_length() -> None:
     """Somebody ends the run four minutes into a window: they hung as well, and are no small kernels."""
     tail = hung(number=3, ms=GPUS * WINDOW_MS * 4 // 10)
-    assert hung_windows([window(1), hung(number=2), tail], GPUS, HABIT, LIMITS) == [False, True, True]
-    assert hung_windows([window(1), window(2), tail], GPUS, HABIT, LIMITS) == [False, False, False]
-    assert hung_windows([hung(number=1), tail], GPUS, HABIT, LIMITS) == [True, False]  # a gap lies between
+    assert which([window(1), hung(number=2), tail]) == [False, True, True]
+    assert which([window(1), window(2), tail]) == [False, False, False]
+    assert which([hung(number=1), tail]) == [True, False]  # a gap lies between
 
 
 def test_links_that_were_not_read_are_not_silent() -> None:
