@@ -37,15 +37,22 @@ def straggler_lag(window: RunWindow, limits: Thresholds) -> Lag:
 
 
 def has_roles(window: RunWindow, limits: Thresholds) -> bool:
-    """True where as many ranks of one host stand still as do not: they do unlike work, and wait for each other.
+    """True where as many ranks of one host stand still, or compute, as do not: they do unlike work by turns.
 
     Generators beside trainers, stages of a pipeline: nobody of them is behind.
     """
-    if window.nodes > 1 or window.still_most is None or window.still_median is None:
+    if window.nodes > 1:
         return False
-    apart = window.still_most - window.still_median
-    return (
-        apart >= limits.apart_permille and (window.still - window.still_median) * 1000 >= apart * limits.roles_permille
+    told = (
+        (window.still, window.still_median, window.still_most),
+        (window.activity, window.activity_median, window.activity_most),
+    )
+    return any(
+        middle is not None
+        and most is not None
+        and most - middle >= limits.apart_permille
+        and (mean - middle) * 1000 >= (most - middle) * limits.roles_permille
+        for mean, middle, most in told
     )
 
 
