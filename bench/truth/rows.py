@@ -16,6 +16,7 @@ from bench.truth.tape import Floats
 from collector.store.database import Store
 
 Texts: TypeAlias = dict[str, str | None]
+Rows: TypeAlias = list[tuple[str, pa.Table]]  # of one run, by the name of the table
 Change: TypeAlias = Callable[[str, pa.Table], pa.Table]
 HOUR_US = 3600 * SECOND_US
 GROUP = 40  # runs put into the store at once
@@ -27,16 +28,21 @@ _INTEGERS = {
 
 
 def fill(store: Store, runs: Iterable[SimulatedRun], change: Change | None = None) -> int:
-    """Put all rows of these runs into the store, some runs at a time, and return how many samples of GPUs there are.
+    """Put all rows of these runs into the store and return how many samples of GPUs there are.
 
     `change` may change a table by its name before it is landed.
     """
+    made = (rows_of(run) for run in runs)
+    return land(store, made if change is None else ([(name, change(name, table)) for name, table in of] for of in made))
+
+
+def land(store: Store, runs: Iterable[Rows]) -> int:
+    """Put the rows of each run into the store, some runs at a time, and return how many samples of GPUs there are."""
     batch = samples = 0
     pending: dict[str, list[pa.Table]] = defaultdict(list)
-    waiting = 0
     with store.session() as session:
 
-        def land() -> None:
+        def insert() -> None:
             nonlocal batch
             for name, tables in pending.items():
                 batch += 1
@@ -48,18 +54,17 @@ def fill(store: Store, runs: Iterable[SimulatedRun], change: Change | None = Non
                 session.insert(name, whole)
             pending.clear()
 
-        for run in runs:
-            for name, table in rows_of(run):
+        for waiting, rows in enumerate(runs, 1):
+            for name, table in rows:
                 samples += len(table) if name == "gpu_samples" else 0
-                pending[name].append(table if change is None else change(name, table))
-            waiting += 1
+                pending[name].append(table)
             if waiting % GROUP == 0:
-                land()
-        land()
+                insert()
+        insert()
     return samples
 
 
-def rows_of(run: SimulatedRun) -> list[tuple[str, pa.Table]]:
+def rows_of(run: SimulatedRun) -> Rows:
     """Return every row that the run leaves, by table."""
     made = [("gpu_samples", table) for table in ([] if run.is_guest else _gpu_tables(run))]
     for node in range(run.draw.nodes):
