@@ -308,6 +308,7 @@ def _find_start_ends(session: Session, from_ms: int, until_ms: int, limits: Thre
             "ledger/load_signs.sql",
             **span,
             grown_mb=limits.grown_mb,
+            grown_permille=limits.grown_permille,
             grown_last_ms=limits.grown_last_ms,
             loading_kb_per_ms=limits.loading_kb_per_ms,
             one_core_least_milli=limits.one_core_least_milli,

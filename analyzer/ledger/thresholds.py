@@ -19,8 +19,8 @@ from analyzer.period import WINDOW_MS
 
 # What of a run's time is looked at as work: begun, not long quiet, not in a checkpoint; and how long nothing ran in it.
 WORK = (
-    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_last_ms", "loading_kb_per_ms",
-    "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb", "abandoned_ms",
+    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_permille", "grown_last_ms",
+    "loading_kb_per_ms", "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb", "abandoned_ms",
     "checkpoint_bytes_per_gpu", "checkpoint_dip_permille", "full_permille", "dip_samples", "window_ms",
     "look_ahead_ms",
 )  # fmt: skip
@@ -52,8 +52,8 @@ _SERVING = ("late_permille", "covered_permille", "read_gap_ms")
 _HABIT = ("context_ms", "stuck_kb_per_ms")  # how far back it looks, and which PCIe readings it believes
 _FABRIC = ("fabric_back_ms", "fabric_digits")
 _HELD = (
-    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_last_ms", "loading_kb_per_ms",
-    "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb",
+    "active_permille", "begun_permille", "warm_up_ms", "starting_ms", "grown_mb", "grown_permille", "grown_last_ms",
+    "loading_kb_per_ms", "one_core_least_milli", "quiet_permille", "quiet_ms", "held_mb",
 )  # fmt: skip
 
 
@@ -163,6 +163,7 @@ class Thresholds:
     starting_ms: int = 900_000  # DESIGN: 15 min, then never used; ours: unless it is seen to load, with no longer pause
     # Ours: a load of a gigabyte an hour; what stands by allocates nothing, and a driver's own steps are of 2 MB.
     grown_mb: int = 16  # in a minute
+    grown_permille: int = 5  # and of what is in use: a load of three hours, and no noise of a gauge
     grown_last_ms: int = (
         3_600_000  # ours: how long something else than memory tells of a load: terabytes into the memory of hosts
     )

@@ -46,7 +46,7 @@ WHERE read_bytes >= (until_ms - from_ms) * $loading_kb_per_ms * 1000
 INSERT INTO load_signs
 WITH grown AS (
     SELECT rid, attempt, uid, from_ms AS held_ms, minute_ms AS from_ms, seen_ms AS until_ms
-    FROM young_minutes WHERE grown_mb >= $grown_mb
+    FROM young_minutes WHERE grown_mb >= greatest($grown_mb, memory_mb * $grown_permille // 1000)
 ), stirring AS (
     SELECT DISTINCT rid, attempt, minute_ms AS from_ms, seen_ms AS until_ms FROM young_minutes WHERE stirs
 ), signs AS (

@@ -128,6 +128,15 @@ def test_a_gpu_on_which_nothing_happens_is_never_used() -> None:
     assert _minutes(fleet) == {"starting": 30, "held_idle": 450}
 
 
+def test_a_gauge_that_trembles_is_no_load() -> None:
+    """Three thousandths more every quarter of an hour, and then no more: nobody allocates."""
+    fleet = _held()
+    for gpu in ("G1", "G2"):
+        for number, (at, until) in enumerate(_spans(T, T + 4 * HOUR, MINUTE)):
+            fleet.sample("n1", gpu, at, until, **_still(True, 30 * GB + (number % 16 == 9) * 10**8))
+    assert _minutes(fleet) == {"starting": 30, "held_idle": 450}
+
+
 def test_a_gpu_beside_one_that_works_is_never_used() -> None:
     """What is read and computed then is the work of the other."""
     fleet = _held()
