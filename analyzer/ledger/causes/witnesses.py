@@ -18,7 +18,7 @@ _Read = Callable[[RunWindow], int | None]
 Points = tuple[tuple[int, int], ...]
 
 PRIOR_DECIBANS, RARE_DECIBANS = -7, -13  # one to five, one to twenty, before anything was seen
-BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE = 750, 950, 450  # of the posterior: booked, high, named at all
+BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE = 600, 950, 450  # of the posterior: booked, high, named at all
 WIDTH = 3  # windows on either side whose evidence is one with a window's own: half an hour
 
 

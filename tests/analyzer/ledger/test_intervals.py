@@ -18,7 +18,7 @@ def busy_until(seconds: float, step: tuple[float, float]) -> float:
 
 
 def useful(step: tuple[float, float], intervals: tuple[float, ...], *, has_sm: bool) -> list[float]:
-    """Return the share of GPU time that is booked as productive, of a trace sampled so often, of each on its own host."""
+    """Return the share of GPU time that is booked as productive, of a trace sampled so often, one a host."""
     fleet = Fleet()
     for place, every in enumerate(intervals):
         node, gpu = f"n{place}", f"G{place}"
