@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Up to 3.11.7 a thread that looks for carets for a traceback, while another parses, ends in a SystemError (gh-106905).
 export PYTHONNODEBUGRANGES := 1
 
-BENCHES := $(addprefix bench-,truth published real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs metamorphic)
+BENCHES := $(addprefix bench-,truth published real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs metamorphic left_out calibration)
 .PHONY: help demo test types tests soak record services wheel manual licences sbom lock docs site grafana picture plotly clean $(BENCHES)
 
 help:
@@ -70,7 +70,7 @@ $(BENCHES): bench-%: $(MADE)
 docs: $(MADE)
 	@$(BIN)/python -m bench.contract_document docs
 	@$(BIN)/python -m bench.glossary_document docs
-	@$(BIN)/python -m bench.detectors_document docs bench/results/truth.json
+	@$(BIN)/python -m bench.detectors_document docs bench/results/truth.json bench/results/calibration.json
 
 # The dashboards as JSON, from the code beside it.
 grafana: $(MADE)

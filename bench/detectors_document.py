@@ -1,7 +1,8 @@
 """docs/detectors.md, made from the rules themselves: `make docs`.
 
 What each rule says and what would prove it wrong are its findings' own words; the numbers and their sources are those
-of analyzer/ledger/thresholds.py; how often it was right was counted on the labelled fleet (bench/results/truth.json).
+of analyzer/ledger/thresholds.py; how often it was right was counted on labelled fleets (bench/results/truth.json), and
+how often its shares were (bench/results/calibration.json).
 """
 
 import ast
@@ -19,7 +20,7 @@ from typing import Any
 
 from analyzer.findings.witness_signs import limit_words, mark_words
 from analyzer.findings.words import WORDS
-from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, SURE_PERMILLE, TABLE, WITNESSES, Row
+from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, DIGEST, SURE_PERMILLE, TABLE, WITNESSES, Row
 from analyzer.ledger.thresholds import RULE_OF, SHORT, WORK, Thresholds
 from analyzer.states import booking
 
@@ -48,7 +49,16 @@ it is of high confidence. `own_process`, `decoder`, `turns` and `memory` are sus
 """
 
 
-def page(truth: Mapping[str, object]) -> str:
+CALIBRATION_HEAD = """### How often a posterior was right
+Windows of seeds that no number was tuned on, by the share that the table gave the cause (`make bench-calibration`):
+*said* is the mean of those shares, *right* how often the cause was one that may rightly be told. Of *others*, which are
+suspected and never booked, bench/truth knows none: there right is what waits for no input. Windows of one run are
+alike: of few runs little is known.
+"""
+OLDER = "\n**Counted before the table was last changed: its shares may mean something else since.**\n"
+
+
+def page(truth: Mapping[str, object], calibrated: Mapping[str, Any]) -> str:
     """Return the document."""
     cells = _cells(truth)
     right, found = _shares(cells)
@@ -65,6 +75,7 @@ def page(truth: Mapping[str, object]) -> str:
         lines.append("")
     lines += [WITNESSES_HEAD, "| cause | its own witnesses | what speaks against it |", "|---|---|---|"]
     lines += [f"| `{row.cause}` | {_cell_words(row, own=True)} | {_cell_words(row, own=False)} |" for row in TABLE]
+    lines += ["", *_calibration(calibrated)]
     lines += ["", "## The numbers", "Shares are permille, times milliseconds.", ""]
     lines += ["| number | value | why, and from where |", "|---|---|---|"]
     lines += [f"| `{name}` | {value} | {why} |" for name, value, why in numbers()]
@@ -82,6 +93,20 @@ def _cell_words(row: Row, *, own: bool) -> str:
         elif not own and name not in row.own and least < 0:
             said.append(f"{what}: not {limit_words(name, points)} ({least})")
     return "; ".join(said) or "-"
+
+
+def _calibration(calibrated: Mapping[str, Any]) -> list[str]:
+    lines = [CALIBRATION_HEAD + (OLDER if calibrated["table"] != DIGEST else "")]
+    lines += ["| generated | causes | share | runs | windows | said | right |", "|---|---|---|---|---|---|---|"]
+    for row in calibrated["rows"]:
+        windows = row["windows"]
+        if windows:
+            said, right = f"{row['said'] / windows / 10:.0f}%", f"{100 * row['right'] / windows:.0f}%"
+            share = f"{row['from'] // 10} to {row['to'] // 10}%"
+            lines.append(
+                f"| {row['runs']} | {row['causes']} | {share} | {row['of_runs']} | {windows} | {said} | {right} |"
+            )
+    return lines
 
 
 def _causes(names: Iterable[str]) -> list[str]:
@@ -167,5 +192,5 @@ def _shares(cells: Iterable[Mapping[str, object]]) -> tuple[dict[str, str], dict
 
 
 if __name__ == "__main__":
-    folder, measured = Path(sys.argv[1]), Path(sys.argv[2])
-    (folder / TITLE).write_text(page(json.loads(measured.read_text("utf-8"))), "utf-8")
+    folder, *measured = map(Path, sys.argv[1:])
+    (folder / TITLE).write_text(page(*(json.loads(path.read_text("utf-8")) for path in measured)), "utf-8")

@@ -54,13 +54,18 @@ def sign(window: RunWindow, limits: Thresholds) -> Sign:
 def detect(signs: Sequence[Sign], limits: Thresholds) -> list[InputJudgement]:
     """Judge windows of one run, in order of time, each in the light of all; one judgement a window."""
     windows = [each.window for each in signs]
-    is_habit = sum(each.is_low for each in signs) * 2 >= len(signs) and not _workers_rest(windows, limits)
-    found = scorer.posteriors([each.evidence for each in signs], is_habit=is_habit)
+    found = scorer.posteriors([each.evidence for each in signs], is_habit=is_habit(signs, limits))
     causes = [None if one is None or one.share < BOOKED_PERMILLE else one.cause for one in found]
     return [
         NOT_LOW if one is None else _judgement(window, one, lasts=_persists(causes, place, limits))
         for place, (window, one) in enumerate(zip(windows, found, strict=True))
     ]
+
+
+def is_habit(signs: Sequence[Sign], limits: Thresholds) -> bool:
+    """Return whether the loss is what the run does most of the time, while its loaders do not rest."""
+    is_usual = sum(each.is_low for each in signs) * 2 >= len(signs)
+    return is_usual and not _workers_rest([each.window for each in signs], limits)
 
 
 def _judgement(window: RunWindow, found: Posterior, *, lasts: bool) -> InputJudgement:
