@@ -291,7 +291,7 @@ TABLE: tuple[Row, ...] = (
     Row(  # of recordings that know GPUs alone: each stand-still ends with a copy to the GPU
         "loader_software",
         frozenset({"refilled"}),
-        {"refilled": ((550, -12), (660, 12)), "loader": ((0, 0), (120, 0))},
+        {"refilled": ((550, -12), (660, 11)), "loader": ((0, 0), (120, 0))},
         needs_habit=True,
     ),
     Row(
