@@ -9,12 +9,20 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from analyzer.ledger.causes.witnesses import DIGEST, INPUTS, SUSPECTED_PERMILLE
+from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, DIGEST, INPUTS, SUSPECTED_PERMILLE
 from bench.causes.judged import Told, told
 from bench.causes.labelled import published, simulated
 from bench.machine import add_record, keep, machine
 
-BINS = (SUSPECTED_PERMILLE, 750, 850, 950, 980, 1001)  # permille of the posterior: from, below the next
+BINS = (
+    SUSPECTED_PERMILLE,
+    BOOKED_PERMILLE,
+    750,
+    850,
+    950,
+    980,
+    1001,
+)  # permille of the posterior: from, below the next
 GENERATORS = {"step by step (bench/truth)": simulated, "after publications (bench/published)": published}
 
 
