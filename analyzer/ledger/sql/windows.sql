@@ -148,7 +148,7 @@ WITH hosts AS (
         avg(permille(pressure_io_some_ratio))::BIGINT AS pressure_io,
             avg(permille(pressure_cpu_some_ratio))::BIGINT AS pressure_cpu,
         avg(permille(pressure_memory_some_ratio))::BIGINT AS pressure_memory,
-        min(memory_available_bytes * 1000 // greatest(1, memory_available_bytes + memory_used_bytes))::BIGINT
+        min(permille_of(memory_available_bytes::DOUBLE, memory_available_bytes + memory_used_bytes))::BIGINT
             AS memory_spare
     FROM host_samples JOIN nodes n USING (node) JOIN chunk_nodes USING (nid) WHERE started_at >= $from_us
         AND started_at < $until_us GROUP BY ALL
@@ -170,7 +170,7 @@ WITH hosts AS (
 ), links AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
         amount(sum(transmit_bytes) FILTER (link_kind <> 'ethernet')) AS rdma_out,
-        amount(max(speed_bytes_per_second) FILTER (link_kind <> 'ethernet')
+        amount(max(speed_bytes_per_second) FILTER (link_kind <> 'ethernet')::HUGEINT
             * count(DISTINCT device) FILTER (link_kind <> 'ethernet')) // 1000000000 AS ports_gb,
         amount(sum(receive_bytes) FILTER (link_kind = 'ethernet') * 1000000 // greatest(max(ended_at) - min(started_at),
             1)) AS network_in
