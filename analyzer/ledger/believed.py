@@ -166,6 +166,8 @@ def _standing_views(path: str) -> Iterator[str]:
         yield f"CREATE OR REPLACE TABLE {own}{name} AS {sql.format(place=place, books=books, own=own)}"
     for table, sql in _views(place, own):
         yield f"CREATE VIEW IF NOT EXISTS {_BEFORE}.{table} AS {sql}"
+    for name in _BELIEF.keys() - {"names_believed", "heard"}:  # which the views name: the others only take memory
+        yield f"DROP TABLE {own}{name}"
 
 
 def _views(place: str, own: str) -> Iterator[tuple[str, str]]:
