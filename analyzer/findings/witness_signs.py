@@ -7,6 +7,7 @@ from analyzer.findings.finding import Sign
 from analyzer.ledger.causes.scorer import posteriors, read, speaks, weigh
 from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
+    CAUSES,
     INPUTS,
     SURE_PERMILLE,
     SUSPECTED_PERMILLE,
@@ -16,6 +17,7 @@ from analyzer.ledger.causes.witnesses import (
     Row,
 )
 from analyzer.ledger.windows import RunWindow
+from analyzer.states import booking
 from analyzer.text.words import whole_percent
 
 _MILLI = 1000
@@ -52,26 +54,22 @@ def _probability(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -
         if is_booked
         else f"booked from {whole_percent(BOOKED_PERMILLE)}"
     )
-    return Sign(
-        "probability of this cause", whole_percent(share), f"{whole_percent(least)} or more; {then}", share >= least
-    )
+    return Sign("probability", whole_percent(share), f"{whole_percent(least)} or more; {then}", share >= least)
 
 
 def speaking_against(cause: str, windows: Sequence[RunWindow]) -> list[tuple[str, str]]:
-    """Return the causes of other rows that a witness of their own speaks against: what it is, and what was seen."""
+    """Return the other causes of input that a witness of their own speaks against: which, and what was seen."""
     told = _told(windows)
-    found: dict[str, tuple[str, str]] = {}
-    for row in TABLE:
-        for name in sorted(row.own & told.keys()):
-            points = row.cells[name]
-            is_other = row.cause != cause and row.cause in INPUTS
-            if not is_other or name in found or speaks(points, told[name]) > _RULED_OUT:
-                continue
-            found[name] = (
-                WITNESSES[name].what,
-                f"{value_words(name, told[name])}, where {mark_words(name, points)} tells",
-            )
-    return list(found.values())
+    found = []
+    for other in (each for each in CAUSES if each in INPUTS and each != cause):
+        row = max((row for row in TABLE if row.cause == other), key=lambda row: _score(row, told))
+        seen = sorted(row.own & told.keys(), key=lambda name: (speaks(row.cells[name], told[name]), name))
+        if _score(row, told) > _RULED_OUT or not seen or speaks(row.cells[seen[0]], told[seen[0]]) >= 0:
+            continue
+        name = seen[0]
+        value, mark = value_words(name, told[name]), mark_words(name, row.cells[name])
+        found.append((booking("starved", other).cause_label, f"{WITNESSES[name].what} {value}, not {mark}"))
+    return found
 
 
 def value_words(name: str, value: int) -> str:

@@ -173,7 +173,7 @@ def _seen(finding: Finding, argument: Argument | None, layout: TextLayout) -> li
         TableColumn("  SEEN", lambda sign: sign.what, width=_WHAT + 2, align="<", is_cut=True),
         TableColumn("", lambda sign: sign.seen, width=_SEEN, align="<", is_cut=True),
         TableColumn("HOLDS", lambda sign: {True: "yes", False: "no", None: None}[sign.holds], width=7, align="<"),
-        TableColumn("NEEDED", lambda sign: sign.needed),
+        TableColumn("NEEDED", lambda sign: sign.needed, align="<"),
     )
     found = paper_lines(columns, signs, wrap=layout) if signs else ["  SEEN"] if finding.evidence else []
     return found + seen_lines(finding, layout, _WHAT + 2)

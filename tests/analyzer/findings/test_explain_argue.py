@@ -79,11 +79,11 @@ def test_only_what_was_measured_is_ruled_out() -> None:
     seen = ruled_out(
         finding, [stalled(place, disk_busy=40, waiting=0) for place in range(3)], [], {"starting": 3_600_000}, LIMITS
     )
-    assert [one.what for one in seen] == ["disk busy", "loader workers waiting", "straggler", "starting"]
+    assert [one.what for one in seen] == ["storage", "straggler", "starting"], "an object store was not looked at"
     brief = ruled_out(finding, [stalled(0)], [], {"starting": 179_999}, LIMITS)
     assert [one.what for one in brief] == ["straggler"], "0.0 GPU-hours are nothing to say"
     full = ruled_out(finding, [stalled(place, disk_busy=950) for place in range(3)], [], {}, LIMITS)
-    assert "disk busy" not in [one.what for one in full]
+    assert "storage" not in [one.what for one in full]
 
 
 def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Finding]]) -> None:
