@@ -43,8 +43,8 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--simulated", type=int, nargs="*", default=[3], help="seeds of bench/truth")
-    parser.add_argument("--published", type=int, nargs="*", default=[5], help="seeds of bench/published")
+    parser.add_argument("--simulated", type=int, nargs="*", default=[3, 4], help="seeds of bench/truth")
+    parser.add_argument("--published", type=int, nargs="*", default=[5, 6], help="seeds of bench/published")
     add_record(parser)
     return parser.parse_args()
 
