@@ -214,6 +214,7 @@ _RULES = {
     "fleet/zombie_memory": "memory in use without a run",
     "restore_never_seen": "no restore on record",
     "run/hbm_headroom": "GPU memory nearly full",
+    "run/long_start": "long starts",
     "run/mixed_precision": "idle tensor cores (mixed precision)",
     "run/packed_stages": "CPU and GPU stages in one job",
     "run/too_large": "GPU too large for its job",

@@ -127,7 +127,7 @@ RULE_OF: dict[str, Rule] = {
 }
 
 
-_RULES = "2026-11-26"  # raised by hand when the SQL or a detector changes its judgement
+_RULES = "2026-11-27"  # raised by hand when the SQL or a detector changes its judgement
 
 # What no pass may vary, since what is stored was made by it, or hours meet at it.
 LOOK_AHEAD_MS = 1_800_000  # the longest that a later sample can change what an hour says: as abandoned_ms

@@ -157,6 +157,8 @@ def _says(window: RunWindow) -> tuple[Floats, list[bool]]:
         for place, (name, points) in enumerate(row.cells.items()):
             if name in told:
                 found[at, place] = scorer.speaks(points, told[name]) / 1000
+            else:
+                found[at, place] = dict(row.unseen).get(name, 0)
     return found, [bool(row.own & told.keys() & row.cells.keys()) for row in TABLE]
 
 

@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     queues.find_fragmentation,
     runs.CPU_ONLY,
     queues.find_mixed,
+    runs.find_long_starts,
     runs.find_full_memory,
     runs.find_idle_tensor_cores,
     runs.find_packed_stages,

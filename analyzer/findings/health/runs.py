@@ -174,6 +174,41 @@ def full_memory_notices(runs: Sequence[Fullest], limits: NoticeLimits = LIMITS) 
 
 
 @dataclass(frozen=True, slots=True)
+class LongStart(OfRun):
+    """How long the GPUs of one run were held before they began to work, and how many cores it used meanwhile."""
+
+    gpus: int
+    longest_ms: int
+    starting_ms: int
+    held_ms: int
+    cores_milli: int | None
+
+
+def find_long_starts(session: "Session", span: Span) -> Iterator[Notice]:
+    """Yield a notice for each name of runs that held GPUs for long before any work, by name."""
+    (select,) = statements("findings/health/long_starts.sql")
+    runs = [LongStart(*row) for row in rows_of(session, span, select)]
+    for _, of_name in groupby(runs, _subject):
+        yield from long_start_notices(list(of_name))
+
+
+def long_start_notices(runs: Sequence[LongStart], limits: NoticeLimits = LIMITS) -> Iterator[Notice]:
+    """Yield a notice of the runs of one name: what takes processors and no GPU can be done before GPUs are held."""
+    worst = max(runs, key=lambda run: (run.longest_ms, run.run_id))
+    starting_ms, held_ms = sum(run.starting_ms for run in runs), sum(run.held_ms for run in runs)
+    if starting_ms * 1000 < held_ms * limits.long_start_permille:
+        return
+    computes = worst.cores_milli is not None and worst.cores_milli >= limits.cpu_only_millicores
+    values = values_of(
+        worst,
+        starting_ms=starting_ms,
+        meanwhile=f" while {worst.cores_milli / 1000:,.1f} cores prepared" if computes and worst.cores_milli else "",
+        remedy="prepare its data once, before GPUs are held" if computes else "keep what it loads on local disks",
+    )
+    yield _of_runs("run/long_start", runs, values, "medium")
+
+
+@dataclass(frozen=True, slots=True)
 class Pipes(OfRun):
     """What the pipes of one training run's GPUs did: means in permille, None where nobody told."""
 

@@ -206,6 +206,13 @@ WORDS: Mapping[str, NoticeWords] = {
         "each stage needs what the other keeps in memory, or the CPU stage is an evaluation",
         actor="run",
     ),
+    "run/long_start": NoticeWords(
+        "held {gpus:count GPU} for {longest_ms:time} before any of them worked{meanwhile}, {starting_ms:decimal_hours} "
+        "GPU-hours in all: {remedy}",
+        (("longest start", "{longest_ms:time}", "of {gpus:count GPU}"),),
+        "the run did work there that no GPU counter shows",
+        actor="run",
+    ),
     "run/too_large": NoticeWords(
         "{busiest:percent} utilization and {most:gib} of {sku} at its peak over {held_ms:hours} GPU-hours: {instead} "
         "would do; try it with one run",

@@ -75,7 +75,7 @@ def weigh(window: RunWindow) -> Evidence:
     witnessed = []
     for row in TABLE:
         says = {name: speaks(points, told[name]) for name, points in row.cells.items() if name in told}
-        score = sum(says.values())
+        score = sum(says.values()) + sum(cost * _MILLI for name, cost in row.unseen if name not in told)
         scores.append(row.prior * _MILLI + (score if row.own & says.keys() else min(0, score)))
         witnessed.append(any(says.get(name, 0) > 0 for name in row.own))
     return Evidence(tuple(scores), tuple(witnessed))

@@ -152,6 +152,7 @@ class Row:
     """One way in which a cause shows itself.
 
     `own` names the witnesses that this cause has and others lack: without one of them in its favour nothing is said.
+    `unseen` is what the silence of a witness costs that would else have spoken against it.
     `needs_habit` is true of what is told by nothing being full: the loss must be the run's habit, and its loader must
     not rest while the GPUs stand still.
     """
@@ -160,6 +161,7 @@ class Row:
     own: frozenset[str]
     cells: Mapping[str, Points]
     needs_habit: bool = False
+    unseen: tuple[tuple[str, int], ...] = ()
     prior: int = PRIOR_DECIBANS
 
 
@@ -265,6 +267,7 @@ TABLE: tuple[Row, ...] = (
             "pressure_io": ((100, 0), (300, -6)),
             "copies": _UNLESS_COPIES,
             "decoder": _UNLESS_DECODER,
+            "ranks_apart": ((300, 0), (400, -12)),
         },
         needs_habit=True,
     ),
@@ -285,6 +288,7 @@ TABLE: tuple[Row, ...] = (
             "pressure_memory": _UNLESS_MEMORY,
         },
         needs_habit=True,
+        unseen=(("copies", -4),),
     ),
     Row(  # of recordings that know GPUs alone: each stand-still ends with a copy to the GPU
         "loader_software",
@@ -296,7 +300,7 @@ TABLE: tuple[Row, ...] = (
         "host_to_device",
         frozenset({"copies"}),
         {
-            "copies": ((1_500, -15), (3_000, 17)),
+            "copies": ((1_500, -15), (3_000, 17), (14_000, 17), (22_000, -15)),  # more is faster than pageable
             "waiting": _UNLESS_WAITING,
             "busiest": ((850, 0), (950, -8)),
             "quota": ((10, 0), (60, -8)),
@@ -344,7 +348,10 @@ DIGEST = zlib.crc32(
     repr(
         (
             (BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE, WIDTH, NOT_A_HABIT_DECIBANS),
-            [(row.cause, sorted(row.own), sorted(row.cells.items()), row.needs_habit, row.prior) for row in TABLE],
+            [
+                (row.cause, sorted(row.own), sorted(row.cells.items()), row.needs_habit, row.unseen, row.prior)
+                for row in TABLE
+            ],
         )
     ).encode()
 )

@@ -12,22 +12,39 @@ WHERE h.gid IN (SELECT gid FROM chunk_gpus) AND h.from_ms < $until_us // 1000 AN
     AND (g.first_active_at IS NULL OR g.first_active_at >= $from_us + $starting_ms * 1000)
 GROUP BY ALL;
 
+-- Minutes in which a GPU of a run spins while one that has not begun either does nothing: it waits for that one in a
+-- barrier, and has not begun to work.
+CREATE OR REPLACE TEMP TABLE barriers AS
+WITH minutes AS (
+    SELECT h.rid, h.attempt, h.uid, n.from_ms // 60000 * 60000 AS minute_ms, bool_or(n.spins) AS spins,
+        min(n.activity) AS least
+    FROM waiting h JOIN narrow n ON n.uid = h.uid AND n.up AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
+    WHERE (h.rid, h.attempt) IN (SELECT (rid, attempt) FROM waiting GROUP BY rid, attempt
+        HAVING count(DISTINCT uid) > 1) GROUP BY ALL
+)
+SELECT rid, attempt, uid, minute_ms FROM minutes
+QUALIFY spins AND min(least) OVER (PARTITION BY rid, attempt, minute_ms) <= $active_permille;
+
 -- Minute by minute until a GPU is busy: the first sign of life in it, and how much more memory is in use then and a
 -- quarter of an hour later than in the one before.
 CREATE OR REPLACE TEMP TABLE young_minutes AS
 WITH busy AS (
     SELECT h.rid, h.attempt, h.uid, h.from_ms, min(greatest(n.from_ms, h.from_ms)) AS busy_ms
-    FROM (SELECT uid, from_ms, until_ms FROM narrow WHERE up AND activity > $begun_permille AND until_ms > from_ms) n
+    FROM (SELECT uid, from_ms, until_ms, from_ms // 60000 * 60000 AS minute_ms FROM narrow
+        WHERE up AND activity > $begun_permille AND until_ms > from_ms) n
     JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
-    WHERE greatest(n.from_ms, h.from_ms) >= $from_us // 1000 + $starting_ms GROUP BY ALL
+    LEFT JOIN barriers r ON r.uid = h.uid AND r.rid = h.rid AND r.attempt = h.attempt AND r.minute_ms = n.minute_ms
+    WHERE r.rid IS NULL AND greatest(n.from_ms, h.from_ms) >= $from_us // 1000 + $starting_ms GROUP BY ALL
 ), minutes AS (
     SELECT h.*, b.busy_ms, greatest(n.from_ms, h.from_ms) // 60000 * 60000 AS minute_ms,
         max(least(n.until_ms, h.until_ms)) AS seen_ms, max(n.memory_mb) AS memory_mb,
-        max(n.activity) > $quiet_permille AS stirs,
-        min(greatest(n.from_ms, h.from_ms)) FILTER (n.activity > $active_permille) AS alive_ms
+        coalesce(max(n.activity) FILTER (r.rid IS NULL) > $quiet_permille, false) AS stirs,
+        min(greatest(n.from_ms, h.from_ms)) FILTER (n.activity > $active_permille AND r.rid IS NULL) AS alive_ms
     FROM waiting h LEFT JOIN busy b USING (rid, attempt, uid, from_ms)
     JOIN narrow n ON n.uid = h.uid AND n.up AND n.until_ms > n.from_ms AND h.from_ms < n.until_ms
         AND n.from_ms < least(h.until_ms, b.busy_ms + $starting_ms)
+    LEFT JOIN barriers r ON r.uid = h.uid AND r.rid = h.rid AND r.attempt = h.attempt
+        AND r.minute_ms = n.from_ms // 60000 * 60000
     GROUP BY ALL
 )
 SELECT *, memory_mb - max(memory_mb) OVER (own RANGE BETWEEN $starting_ms PRECEDING AND 60000 PRECEDING) AS grown_mb,

@@ -9,11 +9,13 @@ from analyzer.findings.health.queues import Mixture, TimeShare, mixed_notices
 from analyzer.findings.health.runs import (
     FleetKind,
     Fullest,
+    LongStart,
     Pipes,
     Turns,
     Use,
     full_memory_notices,
     idle_tensor_notices,
+    long_start_notices,
     packed_stage_notices,
     too_large_notices,
 )
@@ -81,6 +83,25 @@ def test_training_that_loses_more_beside_a_service_counts_too() -> None:
     (notice,) = mixed_notices(mixture)
     assert notice.confidence == "medium"
     assert list(mixed_notices(replace(mixture, ms=3_599_999))) == []
+
+
+HALF_AN_HOUR = 1_800_000  # milliseconds
+START = LongStart("slurm/alpha/9", "llama-sft", "nlp", 4, HALF_AN_HOUR, 4 * HALF_AN_HOUR, 4 * HALF_AN_HOUR, 4_100)
+
+
+def test_a_start_that_prepares_its_data_is_told() -> None:
+    """Three ranks wait half an hour for one that computes on processors: that needs no GPU."""
+    (notice,) = long_start_notices([START])
+    assert (notice.subject, notice.actor) == ("llama-sft", "run")
+    assert notice.sentence.startswith("held 4 GPUs for 30 min before any of them worked while 4.1 cores prepared")
+    assert notice.sentence.endswith("prepare its data once, before GPUs are held")
+
+
+def test_a_start_that_loads_is_told_to_load_from_nearby() -> None:
+    """Without a word of its processors nobody says that they were at work."""
+    (notice,) = long_start_notices([replace(START, cores_milli=None)])
+    assert notice.sentence.endswith("keep what it loads on local disks")
+    assert list(long_start_notices([replace(START, starting_ms=1_000)])) == []
 
 
 def test_nearly_full_memory_is_noticed() -> None:

@@ -114,6 +114,21 @@ def test_a_host_that_reads_or_computes_for_a_run_without_work_loads(seconds: int
         assert _minutes(fleet)["starting"] == 2 * 48, table
 
 
+@pytest.mark.parametrize("seconds", [10, 30])
+def test_ranks_that_wait_in_a_barrier_have_not_begun(seconds: int) -> None:
+    """Rank 0 prepares data on processors while the other spins at 100%: nothing has worked, and nothing is lost."""
+    fleet, end = Fleet(), T + HOUR // 2
+    fleet.own("n1", ["G1", "G2"])
+    fleet.hold(RUN, "n1", ["G1", "G2"], T, end, exit_status="failed")
+    spins = {"sm_active_ratio": 0.1, "tensor_active_ratio": 0.0, "dram_active_ratio": 0.0, "memory_used_bytes": GB}
+    fleet.sample("n1", "G1", T, end, seconds * SECOND, **_still(has_sm=True, memory=GB))
+    fleet.sample("n1", "G2", T, T + MINUTE, seconds * SECOND, **_still(has_sm=True, memory=GB))
+    fleet.sample("n1", "G2", T + MINUTE, end, seconds * SECOND, utilization_ratio=1.0, **spins)
+    _tell(fleet, "run_samples", T, end, run_id=RUN, cpu_seconds=120.0)
+    assert _minutes(fleet) == {"starting": 60}
+    fleet.store.close()
+
+
 def test_a_gpu_on_which_nothing_happens_is_never_used() -> None:
     """It starts for a quarter of an hour, whatever is read for another run of its host."""
     fleet = _held()

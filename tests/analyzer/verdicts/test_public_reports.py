@@ -4,6 +4,7 @@ The right values are those of whoever made the cases (tests/data/verdicts), from
 the phases sum to. Where a cause may be left open, unexplained is right too, and a wrong cause is not, nor a suspicion.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,8 @@ def _waits_for_the_decoder(case: Judged) -> None:
 
 def _a_service_loads_for_long(case: Judged) -> None:
     assert case.of("starting", "starved") >= 12
-    assert "2,580" in case.said or "43 min" in case.said or "48 min" in case.said
+    told = [int(seconds.replace(",", "")) for seconds in re.findall(r"([\d,]+) s\b", case.said)]
+    assert max(told) >= 2_580
 
 
 def _a_training_loads_for_long(case: Judged) -> None:
@@ -193,10 +195,7 @@ RIGHT: dict[str, tuple[str, Callable[[Judged], None]]] = {
 
 # Judged wrongly as yet. A case that comes out right fails here until it is taken out.
 WRONG = {
-    "c04_llamafactory2424",
-    "c13_modelplane204",
     "c18_unirl45",
-    "v04_h100_barrier",
 }
 
 
