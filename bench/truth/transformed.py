@@ -154,8 +154,10 @@ def _reads_a_little(rows: Rows) -> bool:
     return read > 0 and busy <= LITTLE_BUSY and waited <= LITTLE_WAITED
 
 
-def _twice(run: SimulatedRun, rows: Rows) -> Rows:
-    """Return each host and its ranks once more, in the same rack."""
+def _twice(run: SimulatedRun, rows: Rows) -> Rows | None:
+    """Return each host and its ranks once more, in the same rack. Somebody's session on two hosts is no session."""
+    if run.draw.is_interactive:
+        return None
     made = []
     for name, table in rows:
         twin = _named(table, TWIN_NAMES)
