@@ -22,7 +22,7 @@ SELECT u.uid,
         THEN least(5000, permille_of(s.power_watts, u.power_limit_watts)) END::SMALLINT AS power,
     TRY_CAST(s.memory_used_bytes // 1000000 AS INTEGER) AS memory_mb,
     -- Share of the clock that is lost while it is held down, by as much of the time as it is; what is drawn meanwhile
-    -- may be all that the interval drew. A board that draws all
+    -- may be all that the interval drew, and power that was not read is not known to be less. A board that draws all
     -- that one of its make may draw, and clocks lower for it, does what it is built to do.
     CASE WHEN s.sm_clock_hertz < c.reference_hertz AND t.held_permille > 0
              AND NOT (t.slowed_by = 1 AND c.draws_its_limit)
@@ -52,8 +52,8 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT least(s.sm_clock_reference_hertz, u.boost_hertz) AS reference_hertz,
         coalesce(reaches_limit(u.power_limit_watts, u.usual_limit_watts)
-            AND draws_limit(greatest(s.power_watts_max, s.power_watts * 1000 / greatest(1, t.held_permille)),
-                u.power_limit_watts), false) AS draws_its_limit
+            AND coalesce(draws_limit(greatest(s.power_watts_max, s.power_watts * 1000 / greatest(1, t.held_permille)),
+                u.power_limit_watts), true), false) AS draws_its_limit
 ) c
 WHERE s.started_at < $until_us AND s.ended_at > $from_us;
 

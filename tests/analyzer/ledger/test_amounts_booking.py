@@ -142,6 +142,7 @@ def test_no_reading_asks_what_services_and_runs_said_but_the_booking_and_the_led
     } - {f"ledger/amounts/{name}.sql" for name in ("due", "served", "progress")}
     assert found == {
         "ledger/lost_from.sql",  # the ledger's own, as all that is not in a folder
+        "ledger/load_signs.sql",
         "ledger/sighted.sql",
         "ledger/touched.sql",
         "ledger/windows.sql",

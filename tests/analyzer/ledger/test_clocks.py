@@ -80,6 +80,13 @@ def test_a_board_that_is_held_back_below_its_limit_loses_its_clock() -> None:
     assert lost == pytest.approx(3_600_000 * (1 - 855 / 1530), rel=0.02)
 
 
+def test_power_that_was_not_read_is_not_known_to_be_below_the_limit() -> None:
+    """Whether a board at its limit did what it was built for, or less, nobody can say: nothing is booked."""
+    told = {"throttle_power_seconds": 9.9}
+    assert slowed("H100-80GB", 700.0, 1980, 1500, told) == 0
+    assert slowed("H100-80GB", 500.0, 1980, 1500, told) > 0, "it is capped, whatever it draws"
+
+
 def test_heat_is_a_loss_at_any_power() -> None:
     """A board that is too hot does not do what it is built for."""
     told = {"power_watts": 690.0, "throttle_thermal_seconds": 10.0}
