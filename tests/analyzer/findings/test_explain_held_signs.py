@@ -51,7 +51,7 @@ OF_CAUSE: dict[str, dict[str, Any]] = {
     "storage": {"pressure_io": 700, "waiting": 700, "disk_busy": 990},
     "network_storage": {"pressure_io": 700, "waiting": 700, "mount_read": 10**9},
     "loader_software": {"busiest": 500, "disk_busy": 100, "waiting": 0, "cpu_throttled": 0, "pcie_in_kb": 10**7},
-    "host_to_device": {"pcie_in_kb": 10**11},
+    "host_to_device": {"pcie_in_kb": 15 * 10**9},
     "own_process": {"cores_used_milli": 8_400, "busiest": 10, "workers": 2},
     "decoder": {"decoder": 990},
     "turns": {"still": 875, "cores_used_milli": 1_000, "busiest": 0, "dips": None},
