@@ -205,7 +205,7 @@ def long_start_notices(runs: Sequence[LongStart], limits: NoticeLimits = LIMITS)
         meanwhile=f" while {worst.cores_milli / 1000:,.1f} cores prepared" if computes and worst.cores_milli else "",
         remedy="prepare its data once, before GPUs are held" if computes else "keep what it loads on local disks",
     )
-    yield _of_runs("run/long_start", runs, values, "medium")
+    yield _of_runs("run/long_start", runs, values, "medium" if computes else "low")
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ def test_a_start_that_loads_is_told_to_load_from_nearby() -> None:
     """Without a word of its processors nobody says that they were at work."""
     (notice,) = long_start_notices([replace(START, cores_milli=None)])
     assert notice.sentence.endswith("keep what it loads on local disks")
+    assert notice.confidence == "low"
     assert list(long_start_notices([replace(START, starting_ms=1_000)])) == []
 
 

@@ -1,6 +1,6 @@
 -- Runs, no services, that held GPUs for long before these began to work, and what their processes used meanwhile.
 WITH gpus AS (
-    SELECT run_id, gpu_uuid, sum(milliseconds) FILTER (state = 'starting')::BIGINT AS starting_ms,
+    SELECT run_id, attempt, gpu_uuid, sum(milliseconds) FILTER (state = 'starting')::BIGINT AS starting_ms,
         sum(milliseconds)::BIGINT AS held_ms, min(hour) FILTER (state = 'starting') AS hour
     FROM ledger WHERE hour >= $start AND hour < $end AND run_id IS NOT NULL GROUP BY ALL
 ), starts AS (
