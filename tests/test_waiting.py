@@ -31,6 +31,7 @@ CLOCKS_IN_TESTS = {
     "tests/collector/test_leaving.py": "the query is under way; were it not yet, the end would be the same",
     "tests/collector/test_memory.py": "senders that ask again sooner than they are told to",
     "tests/collector/test_decoding_decoders.py": LIVES,
+    "tests/agent/sources/test_progress_callbacks.py": "loaders that take their time, which the run itself measures",
     "tests/agent/sources/test_processes.py": "workers that live until they are killed; processor time is what is read",
     "tests/collector/importing/month.py": "no test: says to whoever makes the month how long that took",
     "tests/collector/schedulers/test_commands.py": "a command that hangs, and the open files of a process of its own",
