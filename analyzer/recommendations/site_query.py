@@ -136,7 +136,9 @@ class SiteQuery:
 
     def _idle_ranks(self) -> dict[str, int | None]:
         """Return by run on how many GPUs it holds memory and never ran a kernel; None where not all are known."""
-        hours, samples = statements("recommendations/ranks.sql")
+        (select,) = statements("recommendations/ranks.sql")
+        hours = select.format(processes="process_hours", gpus="gpu_hours", most="memory_used_bytes_max")
+        samples = select.format(processes="process_samples", gpus="gpu_samples", most="memory_used_bytes")
         found: dict[str, int | None] = {}
         for run_id, ranks in self._tiers("gpu_samples", hours, samples):
             before = found.get(run_id, 0)
