@@ -78,7 +78,7 @@ def load_boards(session: Session, limits: Thresholds) -> None:
 
     `usual_limit(kind, own)` is the limit of the make that a board's own limit fits into, else of the largest make, and
     null for a kind without a row; `reaches_limit(own, usual)` says that it is not capped, `draws_limit(drawn, own)`
-    that it draws all that it may. `spins(sample, own)` says that a GPU is busy as its driver reports it, while chip and
+    that it draws all that it may. `spins(…)` says that a GPU is busy as its driver reports it, while chip and
     memory do next to nothing and nothing is sent: among several, it waits for the others.
     """
     session.execute("CREATE OR REPLACE TEMP TABLE boards (sku VARCHAR, limit_watts DOUBLE, boost_hertz DOUBLE)")
@@ -90,13 +90,11 @@ def load_boards(session: Session, limits: Thresholds) -> None:
         "usual_limit(kind, own) AS (SELECT coalesce(min(limit_watts) FILTER (own IS NULL "
         f"OR limit_watts >= own * {limits.limit_reached_permille} / 1000), max(limit_watts)) "
         "FROM boards WHERE sku = kind)",
-        f"spins(s, own) AS coalesce(1000 * s.utilization_ratio >= {limits.spins_utilization_permille} "
-        f"AND if(s.sm_active_ratio IS NULL, 1000 * s.memory_utilization_ratio <= {limits.spins_memory_permille} "
-        f"AND 1000 * s.power_watts <= own * {limits.spins_power_permille}, "
-        f"1000 * s.sm_active_ratio <= {limits.spinning_permille} "
-        f"AND 1000 * s.tensor_active_ratio <= {limits.spins_memory_permille} "
-        f"AND 1000 * s.dram_active_ratio <= {limits.spins_memory_permille}) "
-        "AND coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0) "
-        f"<= (s.ended_at - s.started_at) * {limits.spins_link_kb_per_ms}, false)",
+        # Columns one by one: a row as a whole would have every column of it read.
+        "spins(utilization, sm, tensor, dram, memory, drawn, own, sent, us) AS coalesce("
+        f"1000 * utilization >= {limits.spins_utilization_permille} AND if(sm IS NULL, "
+        f"1000 * memory <= {limits.spins_memory_permille} AND 1000 * drawn <= own * {limits.spins_power_permille}, "
+        f"1000 * sm <= {limits.spinning_permille} AND 1000 * tensor <= {limits.spins_memory_permille} "
+        f"AND 1000 * dram <= {limits.spins_memory_permille}) AND sent <= us * {limits.spins_link_kb_per_ms}, false)",
     ):
         session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")

@@ -3,7 +3,9 @@ CREATE OR REPLACE TEMP TABLE failed_told AS
 SELECT f.rid, f.attempt, n.nid, s.started_at // 60000000 * 60000 AS minute_ms,
     (s.ended_at - s.started_at) // 1000 AS ms, milli(coalesce(s.sm_active_ratio, s.utilization_ratio)) AS activity,
     s.sm_active_ratio IS NOT NULL AS has_sm, s.pcie_transmit_bytes // 1000 AS out_kb,
-    r.gpus, r.gpus > 1 AND spins(s, n.power_limit_watts) AS waits
+    r.gpus, r.gpus > 1 AND spins(s.utilization_ratio, s.sm_active_ratio, s.tensor_active_ratio, s.dram_active_ratio,
+        s.memory_utilization_ratio, s.power_watts, n.power_limit_watts,
+        coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0), s.ended_at - s.started_at) AS waits
 FROM gpu_samples s JOIN units n ON n.uuid = s.gpu_uuid
 JOIN holds h ON h.uid = n.uid AND s.started_at // 1000 >= h.from_ms AND s.started_at // 1000 < h.until_ms
 JOIN failed f ON f.rid = h.rid AND f.attempt = h.attempt JOIN run_summary r ON r.rid = f.rid

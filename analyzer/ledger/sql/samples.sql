@@ -37,7 +37,9 @@ SELECT u.uid,
     CASE WHEN coalesce(s.nvlink_receive_bytes, s.nvlink_transmit_bytes) IS NOT NULL
          THEN least((coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0)) // 1000,
              1000000000000) END::BIGINT AS nvlink_kb,
-    spins(s, u.power_limit_watts) AS spins
+    spins(s.utilization_ratio, s.sm_active_ratio, s.tensor_active_ratio, s.dram_active_ratio,
+        s.memory_utilization_ratio, s.power_watts, u.power_limit_watts,
+        coalesce(s.nvlink_receive_bytes, 0) + coalesce(s.nvlink_transmit_bytes, 0), s.ended_at - s.started_at) AS spins
 FROM gpu_samples s JOIN (SELECT uid::INTEGER AS uid, uuid, power_limit_watts, usual_limit_watts, boost_hertz FROM units
     WHERE gid IN (SELECT gid FROM chunk_gpus)) u ON u.uuid = s.gpu_uuid
 CROSS JOIN LATERAL (
