@@ -59,9 +59,9 @@ class ClassifierWindows:
         `in_rack_rate` is what exchanges inside a rack were seen to reach, in bytes a second and host; `habit` what the
         run's links carry and its boards draw while it works.
         """
-        inputs = input_starvation.detect(self.signs, self.limits)
+        inputs = input_starvation.detect(self.signs, self.limits, count)
         hung = exchange.hung_windows(self.windows, self.facts.gpus, habit, self.limits)
-        judged = zip(self.windows[-count:], inputs[-count:], hung[-count:], strict=True)
+        judged = zip(self.windows[-count:], inputs, hung[-count:], strict=True)
         return [
             Verdict(window.run_id, window.window_ms, is_hung=True, hang_confidence=hang.confidence)
             if hang.is_hung

@@ -51,14 +51,16 @@ def sign(window: RunWindow, limits: Thresholds) -> Sign:
     return Sign(window, scorer.weigh(window) if window.still >= limits.low_permille else None)
 
 
-def detect(signs: Sequence[Sign], limits: Thresholds) -> list[InputJudgement]:
-    """Judge windows of one run, in order of time, each in the light of all; one judgement a window."""
-    windows = [each.window for each in signs]
-    found = scorer.posteriors([each.evidence for each in signs], is_habit=is_habit(signs, limits))
+def detect(signs: Sequence[Sign], limits: Thresholds, count: int | None = None) -> list[InputJudgement]:
+    """Judge the last `count` windows of one run, or all, in order of time, each in the light of all."""
+    judged = len(signs) - (len(signs) if count is None else count)  # from here on; what lasts began a little before
+    first = max(0, judged + 1 - limits.persistence_windows)
+    found = scorer.posteriors([each.evidence for each in signs], first, is_habit=is_habit(signs, limits))
     causes = [None if one is None or one.share < BOOKED_PERMILLE else one.cause for one in found]
     return [
-        NOT_LOW if one is None else _judgement(window, one, lasts=_persists(causes, place, limits))
-        for place, (window, one) in enumerate(zip(windows, found, strict=True))
+        NOT_LOW if one is None else _judgement(sign.window, one, lasts=_persists(causes, place, limits))
+        for place, (sign, one) in enumerate(zip(signs, found, strict=True))
+        if place >= judged
     ]
 
 

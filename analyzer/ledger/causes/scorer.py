@@ -81,10 +81,15 @@ def weigh(window: RunWindow) -> Evidence:
     return Evidence(tuple(scores), tuple(witnessed))
 
 
-def posteriors(evidence: Sequence[Evidence | None], *, is_habit: bool) -> list[Posterior | None]:
-    """Judge windows in order of time, each by the middle of what those about it say; None is not looked at."""
+def posteriors(evidence: Sequence[Evidence | None], first: int = 0, *, is_habit: bool) -> list[Posterior | None]:
+    """Judge windows in order of time from the `first` on, each by the middle of what those about it say.
+
+    None is not looked at.
+    """
     return [
-        None if own is None else _posterior([each for each in _near(evidence, place) if each], is_habit=is_habit)
+        None
+        if place < first or own is None
+        else _posterior([each for each in _near(evidence, place) if each], is_habit=is_habit)
         for place, own in enumerate(evidence)
     ]
 
@@ -98,11 +103,11 @@ def _posterior(near: Sequence[Evidence], *, is_habit: bool) -> Posterior:
     best: dict[str, int] = {}
     seen: set[str] = set()
     for number, row in enumerate(TABLE):
-        score = sorted(each.scores[number] for each in near)[(len(near) - 1) // 2]
+        score = sorted([each.scores[number] for each in near])[(len(near) - 1) // 2]
         if row.needs_habit and not is_habit:
             score += NOT_A_HABIT_DECIBANS * _MILLI
         best[row.cause] = max(score, best.get(row.cause, score))
-        if 2 * sum(each.witnessed[number] for each in near) >= len(near):
+        if 2 * sum([each.witnessed[number] for each in near]) >= len(near):
             seen.add(row.cause)
     odds = {cause: _odds(best[cause] // _MILLI) for cause in CAUSES}
     whole = sum(odds.values()) + _odds(0)

@@ -15,15 +15,17 @@ GROUP BY ALL;
 -- Minutes in which a GPU of a run spins while one that has not begun either does nothing: it waits for that one in a
 -- barrier, and has not begun to work.
 CREATE OR REPLACE TEMP TABLE barriers AS
-WITH minutes AS (
-    SELECT h.rid, h.attempt, h.uid, n.from_ms // 60000 * 60000 AS minute_ms, bool_or(n.spins) AS spins,
-        min(n.activity) AS least
-    FROM waiting h JOIN narrow n ON n.uid = h.uid AND n.up AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
-    WHERE (h.rid, h.attempt) IN (SELECT (rid, attempt) FROM waiting GROUP BY rid, attempt
-        HAVING count(DISTINCT uid) > 1) GROUP BY ALL
+WITH spinning AS (
+    SELECT DISTINCT h.rid, h.attempt, h.uid, n.from_ms // 60000 * 60000 AS minute_ms
+    FROM (SELECT uid, from_ms, until_ms FROM narrow WHERE spins AND up) n
+    JOIN waiting h ON h.uid = n.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
+), resting AS (
+    SELECT DISTINCT h.rid, h.attempt, n.from_ms // 60000 * 60000 AS minute_ms
+    FROM (SELECT * FROM waiting SEMI JOIN spinning USING (rid, attempt)) h
+    JOIN (SELECT uid, from_ms, until_ms FROM narrow WHERE up AND activity <= $active_permille) n
+        ON n.uid = h.uid AND h.from_ms < n.until_ms AND n.from_ms < h.until_ms
 )
-SELECT rid, attempt, uid, minute_ms FROM minutes
-QUALIFY spins AND min(least) OVER (PARTITION BY rid, attempt, minute_ms) <= $active_permille;
+FROM spinning SEMI JOIN resting USING (rid, attempt, minute_ms);
 
 -- Minute by minute until a GPU is busy: the first sign of life in it, and how much more memory is in use then and a
 -- quarter of an hour later than in the one before.

@@ -182,7 +182,8 @@ SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING
 -- A process on several GPUs tells its processor time beside each of them: it is taken once.
 CREATE OR REPLACE TEMP TABLE process_windows AS
 WITH processes AS (
-    SELECT k.rid, started_at // 600000000 * 600000 AS window_ms, s.node, pid, gpu_uuid, max(workers) AS workers,
+    SELECT k.rid, started_at // 600000000 * 600000 AS window_ms, m.nid, pid, hash(gpu_uuid) AS gpu,
+        max(workers) AS workers,
         sum(milli(workers_busiest_cpu_ratio)) AS busiest, count(workers_busiest_cpu_ratio) AS busiest_told,
         sum(milli(workers_waiting_ratio)) AS waiting, count(workers_waiting_ratio) AS waiting_told,
         sum(milli(cpu_seconds)) * 1000000 // greatest(sum(ended_at - started_at), 1) AS cores
@@ -190,14 +191,14 @@ WITH processes AS (
         ON k.run_id = s.run_id AND s.started_at >= k.from_us AND s.started_at < k.until_us
     WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL
 ), once AS (
-    SELECT rid, window_ms, node, pid, max(cores) AS cores, max(workers) AS workers, sum(busiest) AS busiest,
+    SELECT rid, window_ms, nid, pid, max(cores) AS cores, max(workers) AS workers, sum(busiest) AS busiest,
         sum(busiest_told) AS busiest_told, sum(waiting) AS waiting, sum(waiting_told) AS waiting_told
     FROM processes GROUP BY ALL
 )
 SELECT rid, window_ms, max(workers) AS workers, round(sum(busiest) / nullif(sum(busiest_told), 0))::BIGINT AS busiest,
     round(sum(waiting) / nullif(sum(waiting_told), 0))::BIGINT AS waiting, amount(sum(cores)) AS cores_of_processes,
     any_value(a.gpus_alive) AS gpus_alive
-FROM once JOIN (SELECT rid, window_ms, count(DISTINCT gpu_uuid) AS gpus_alive FROM processes GROUP BY ALL) a
+FROM once JOIN (SELECT rid, window_ms, count(DISTINCT gpu) AS gpus_alive FROM processes GROUP BY ALL) a
     USING (rid, window_ms)
 GROUP BY ALL;
 
