@@ -252,8 +252,7 @@ def argue(
     elif with_signs and finding.state == "lost_work":
         seen = lost_signs(session, finding, period)
     elif with_signs:
-        context = _context(session, finding, windows, period)
-        seen = signs(finding.state, finding.cause, own, limits, context)
+        seen = signs(finding.state, finding.cause, own, limits, _context(session, finding, windows, period))
     return Argument(
         seen,
         ruled_out(finding, own, others, _overhead(session, finding, period), limits) if runs else (),

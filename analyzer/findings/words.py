@@ -13,6 +13,7 @@ from itertools import groupby
 
 from analyzer.findings.evidence import need, need_words
 from analyzer.findings.witness_signs import mark_of
+from analyzer.ledger.causes.witnesses import WITNESSES
 from analyzer.ledger.windows import RunWindow
 
 
@@ -298,7 +299,7 @@ def _workers(windows: Sequence[RunWindow]) -> str:
     """Return which processors were full, as far as any were seen to be."""
     busiest = _middle([window.busiest for window in windows])
     if busiest is None or busiest < mark_of("preprocessing", "busiest"):
-        pressure = [w.host_pressure_cpu if w.pressure_cpu is None else w.pressure_cpu for w in windows]
+        pressure = [WITNESSES["pressure_cpu"].read(window) for window in windows]
         full = (
             (_middle([window.cpu_throttled for window in windows]), mark_of("preprocessing", "quota")),
             (_middle(pressure), mark_of("preprocessing", "pressure_cpu")),

@@ -93,8 +93,6 @@ def _verdict(
         input_cause=judged.cause if judged.is_booked and not launches else None,
         input_suspicion=None if judged.is_booked or launches else judged.cause,
         input_confidence=judged.confidence,
-        input_share=judged.share,
-        input_other=judged.other,
         is_exchanging=moved.is_exchanging,
         is_waiting=is_waiting,
         straggler_permille=moved.straggler_permille,

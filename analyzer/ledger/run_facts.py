@@ -118,27 +118,11 @@ def write_runs(session: Session, teams: TeamBook, models: ModelBook) -> dict[str
     erased = {run_id: tuple(whose) for run_id, *whose in session.rows(_ERASED, [f"{ERASED}%"])}
     rows = []
     for row in session.rows("SELECT * FROM run_summary ORDER BY run_id"):
-        (
-            run_id,
-            rid,
-            name,
-            account,
-            owner,
-            project,
-            queue,
-            labels,
-            started_us,
-            serves,
-            served,
-            gpus,
-            nodes,
-            racks,
-            sku,
-        ) = row
+        run_id, rid, name, account, owner, project, queue, labels, started_us, serves, served, *size = row
         identity = RunIdentity(run_id, started_us, account, owner, queue, project, name, labels_of(labels))
         found = stage_named(RunNames(name, queue, labels, serves))
         word = found.word if found else DEFAULT
-        facts[run_id] = RunFacts(run_id, word, gpus, nodes, racks, sku)
+        facts[run_id] = RunFacts(run_id, word, *size)
         whose = erased.get(run_id) or _whose(teams, identity)
         rows.append((rid, word, *whose, models.model_of(identity, served), *_words(found)))
     _store(session, rows)

@@ -131,6 +131,13 @@ def per_gpu_rate(window: RunWindow, kilobytes: int | None) -> int | None:
     return None if kilobytes is None or window.ms == 0 else kilobytes // window.ms
 
 
+def share_behind(mean: int, middle: int | None, most: int | None) -> int | None:
+    """Return what share of the ranks, permille, is as far off the middle as the outermost, by the mean of all."""
+    if middle is None or most is None or most <= middle:
+        return None
+    return (mean - middle) * 1000 // (most - middle)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What is known of a run beside its samples."""
@@ -170,8 +177,6 @@ class Verdict:
     input_suspicion: str | None = None
     input_confidence: Confidence = "low"
     starved_permille: int = 1000
-    input_share: int = 0  # how probable the cause or suspicion is, permille
-    input_other: str | None = None  # and which cannot be left out
     is_exchanging: bool = False
     straggler_permille: int = 0
     cross_rack_permille: int = 0

@@ -12,8 +12,8 @@ class NoticeLimits:
     # A CPU-only run on a GPU host, or one that holds GPUs and leaves them alone.
     cpu_only_ms: int = 7_200_000  # job_defense_shield cancels a run that never used its GPU after 120 minutes
     cpu_only_millicores: int = 1_000  # ours: less than one core is a daemon, not work
-    long_start_ms: int = 900_000  # as what a start is given by the ledger
-    long_start_permille: int = 20  # ours: a fiftieth of what a run holds, spent on starting
+    long_start_ms: int = Thresholds().starting_ms  # what the ledger gives any start
+    long_start_permille: int = 20  # ours: a fiftieth of what a run or service holds, spent on starting
     untouched_permille: int = 950  # ours: what starting takes of a run that never worked
 
     # A service beside training.

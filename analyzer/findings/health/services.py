@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
+from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
@@ -25,8 +26,6 @@ _STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten
 _SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seconds is not exact
 _QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
 _PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
-_STARTING_PERMILLE = 20  # ours: a fiftieth of what a service holds is spent on starting
-_LONG_MS = Thresholds().starting_ms  # what any start may take; GPUs taken within it are taken together
 _STARTS_LEAST = 2  # one start is a start, if it is a short one
 _LIMIT = "<- the limit"
 
@@ -161,7 +160,7 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
                 lines = [*_full(figures)] if judge is _full_host else None
                 yield _of_service(name, figures, said, lines)
     (select,) = statements("findings/health/cold_starts.sql")
-    for service, team, run_ids, *sums in rows_of(session, span, select, together_us=_LONG_MS * 1000):
+    for service, team, run_ids, *sums in rows_of(session, span, select, together_us=LIMITS.long_start_ms * 1000):
         starts = Starts(service, team, tuple(run_ids), *sums)
         yield from start_notices(starts, span)
         if starts.starts and starts.answer_ms is None:
@@ -170,8 +169,8 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
 
 def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
     """Yield the notice where starting is a part of the service's cost: several starts, or one that takes long."""
-    is_usual = starts.starts < _STARTS_LEAST and starts.longest_ms <= _LONG_MS
-    if is_usual or starts.starting_ms * 1000 < starts.held_ms * _STARTING_PERMILLE:
+    is_usual = starts.starts < _STARTS_LEAST and starts.longest_ms <= LIMITS.long_start_ms
+    if is_usual or starts.starting_ms * 1000 < starts.held_ms * LIMITS.long_start_permille:
         return
     values = {
         "share": percent(starts.starting_ms, starts.held_ms, 0),

@@ -6,7 +6,7 @@ The chip is busy as nvidia-smi reports it while it spins in a collective, and do
 It is learned from the fleet's own runs, hour by hour, so that an hour's verdict can be made again from what is stored.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -282,7 +282,7 @@ _SEVERAL = -1  # no rate: parts of an hour were judged by different ones, and al
 _RATES = """
 SELECT h.hour, h.fabric, (SELECT quantile_disc(r.bytes_per_second, 0.5) FROM in_rack_rates r
     WHERE r.fabric = h.fabric AND r.window_start >= h.hour - $back AND r.window_start < h.hour + 3600000000) AS rate
-FROM ({asked}) h ORDER BY ALL
+FROM (SELECT unnest($hours::BIGINT[]) AS hour, unnest($fabrics::VARCHAR[]) AS fabric) h ORDER BY ALL
 """
 HourOfFabric = tuple[int, str]  # its first microsecond, and the kind of fabric
 
@@ -304,15 +304,10 @@ def learn_rates(
     session.load("in_rack_rates", ("run_id", "window_start", "fabric", "bytes_per_second"), seen)
 
 
-def in_rack_rates(session: "Session", asked: Iterable[HourOfFabric]) -> dict[HourOfFabric, int | None]:
+def in_rack_rates(session: "Session", asked: Collection[HourOfFabric]) -> dict[HourOfFabric, int | None]:
     """Return the rates by hour and fabric in bytes a second of one host; None where none was seen."""
-    hours, fabrics = zip(*sorted(set(asked)), strict=True) if (asked := list(asked)) else ((), ())
-    every = "SELECT unnest($hours::BIGINT[]) AS hour, unnest($fabrics::VARCHAR[]) AS fabric"
-    return _rates(session, every, {"hours": list(hours), "fabrics": list(fabrics)})
-
-
-def _rates(session: "Session", asked: str, values: dict[str, object]) -> dict[HourOfFabric, int | None]:
-    found = session.rows(_RATES.format(asked=asked), values | {"back": FABRIC_BACK_MS * 1000})
+    hours, fabrics = [hour for hour, _ in asked], [fabric for _, fabric in asked]
+    found = session.rows(_RATES, {"hours": hours, "fabrics": fabrics, "back": FABRIC_BACK_MS * 1000})
     return {(hour, fabric): _rounded(rate) for hour, fabric, rate in found}
 
 

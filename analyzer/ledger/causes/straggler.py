@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from analyzer.ledger.causes.exchange import links_busy
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.windows import RunWindow
+from analyzer.ledger.windows import RunWindow, share_behind
 from analyzer.period import WINDOW_MS
 
 
@@ -48,10 +48,9 @@ def has_roles(window: RunWindow, limits: Thresholds) -> bool:
         (window.activity, window.activity_median, window.activity_most),
     )
     return any(
-        middle is not None
-        and most is not None
-        and most - middle >= limits.apart_permille
-        and (mean - middle) * 1000 >= (most - middle) * limits.roles_permille
+        (share := share_behind(mean, middle, most)) is not None
+        and share >= limits.roles_permille
+        and (most or 0) - (middle or 0) >= limits.apart_permille
         for mean, middle, most in told
     )
 
@@ -102,6 +101,6 @@ def _of_the_rest(behind: int, mean: int | None, middle: int | None, most: int | 
 
     How many are behind follows from how far the mean of all lies off the middle; one at the least, half at the most.
     """
-    are = 0 if mean is None or middle is None or most is None else (mean - middle) * 1000 // max(1, most - middle)
+    are = 0 if mean is None else share_behind(mean, middle, most) or 0
     one = -(-1000 // window.gpus)
     return behind * window.gpus * (1000 - max(one, min(500, are))) // 1000 // window.gpus

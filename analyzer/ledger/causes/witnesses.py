@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from analyzer.ledger.windows import RunWindow, per_gpu_rate
+from analyzer.ledger.windows import RunWindow, per_gpu_rate, share_behind
 
 _Read = Callable[[RunWindow], int | None]
 Points = tuple[tuple[int, int], ...]
@@ -110,8 +110,9 @@ def _ranks_apart(window: RunWindow) -> int | None:
     """Return the share of a host's ranks that stand still for a tenth of the time longer than the middle one."""
     if window.nodes > 1 or window.still_most is None or window.still_median is None:
         return None
-    apart = window.still_most - window.still_median
-    return 0 if apart < 100 else max(0, window.still - window.still_median) * 1000 // apart
+    if window.still_most - window.still_median < 100:
+        return 0
+    return max(0, share_behind(window.still, window.still_median, window.still_most) or 0)
 
 
 def _refilled(window: RunWindow) -> int | None:
