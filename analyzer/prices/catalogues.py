@@ -23,8 +23,9 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 
+from agent.wire.sku import sku
+from agent.wire.units import GIB, MIB
 from analyzer.errors import ConfigError
-from analyzer.prices.list_prices import canonical_sku
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.rows import price_digits, price_rows_toml
 from analyzer.settings.bounded import BoundedLines
@@ -162,9 +163,9 @@ def chosen_offers(offers: Sequence[Offer]) -> list[tuple[Offer, int]]:
     for offer in sorted(offers, key=_order):
         groups.setdefault((offer.sku, offer.purchase_option), []).append(offer)
     found = []
-    for (sku, option), group in sorted(groups.items()):
+    for (kind, option), group in sorted(groups.items()):
         if len({(one.micros_per_gpu_hour, one.region) for one in group}) > 1:
-            raise ConfigError(_contested(sku, option, group))
+            raise ConfigError(_contested(kind, option, group))
         found.append((group[0], len({(one.instance_type, one.zone) for one in group}) - 1))
     return found
 
@@ -207,10 +208,10 @@ def _gpuhunt_offers(line: Mapping[str, str]) -> list[Offer]:
     option = _OPTIONS.get(line["spot"].strip().lower())
     if option is None:
         raise LeftOutError("neither spot nor not")
-    memory = round(_number_of(line["gpu_memory"], "GPU memory"))
+    memory_bytes = int(_number_of(line["gpu_memory"], "GPU memory") * GIB)
     return [
         Offer(
-            canonical_sku(name_of(line["gpu_name"], "GPU name"), str(memory)),
+            sku(name_of(line["gpu_name"], "GPU name"), memory_bytes),
             option,
             name_of(line["location"], "region"),
             None,
@@ -225,7 +226,8 @@ def _gpuhunt_offers(line: Mapping[str, str]) -> list[Offer]:
 _SKYPILOT_COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region", "GpuInfo")
 SKYPILOT = "SkyPilot catalogue"
 _INFO_MOST = 2000
-_MIB_PER_GIB = 1024
+_MIB_LEAST = 1024  # below it a column called MiB holds GiB, as RunPod's does: no GPU has so little memory
+_MIB_MOST = 2**24
 
 
 def read_skypilot(path: Path) -> Catalogue:
@@ -241,21 +243,21 @@ def _skypilot_offers(line: Mapping[str, str]) -> list[Offer]:
     gpus = _gpus_of(line["AcceleratorCount"])
     if not line["InstanceType"].strip():
         raise LeftOutError("an accelerator without its host")
-    sku = canonical_sku(name_of(line["AcceleratorName"], "GPU name"), str(_memory_gib(line["GpuInfo"])))
+    kind = sku(name_of(line["AcceleratorName"], "GPU name"), _memory_bytes(line["GpuInfo"]))
     region, instance = name_of(line["Region"], "region"), name_of(line["InstanceType"], "instance type")
     zone = line.get("AvailabilityZone", "").strip()
     where = (region, name_of(zone, "zone") if zone else None, instance, gpus)
     told = (("on_demand", line["Price"]), ("spot", line.get("SpotPrice", "")))
     found = [
-        Offer(sku, option, *where, _number_of(text, "price"), text.strip()) for option, text in told if text.strip()
+        Offer(kind, option, *where, _number_of(text, "price"), text.strip()) for option, text in told if text.strip()
     ]
     if not found:
         raise LeftOutError("no price")
     return found
 
 
-def _memory_gib(info: str) -> int:
-    """Return one GPU's memory, to the nearest GiB."""
+def _memory_bytes(info: str) -> int:
+    """Return one GPU's memory."""
     try:
         gpu = ast.literal_eval(info)["Gpus"][0] if len(info) <= _INFO_MOST else {}
         maker, mib = gpu["Manufacturer"], gpu["MemoryInfo"]["SizeInMiB"]
@@ -263,9 +265,9 @@ def _memory_gib(info: str) -> int:
         raise LeftOutError("GPU memory not given") from error
     if str(maker).upper() != "NVIDIA":
         raise LeftOutError("not NVIDIA")
-    if isinstance(mib, bool) or not isinstance(mib, int | float) or not _MIB_PER_GIB <= mib <= 2**24:
+    if isinstance(mib, bool) or not isinstance(mib, int | float) or not 1 <= mib <= _MIB_MOST:
         raise LeftOutError("GPU memory not given")
-    return round(mib / _MIB_PER_GIB)
+    return int(mib * (GIB if mib < _MIB_LEAST else MIB))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from functools import cache
 from pathlib import Path
 from statistics import median_low
 
+from agent.wire.sku import sku
+from agent.wire.units import GIB
+
 _ANYWHERE = "any"  # the region of a provider that asks the same in all of its own
 _AS_WRITTEN = (
     "provider", "region", "instance_type", "purchase_option", "price_scope", "source", "source_version", "as_of",
@@ -54,11 +57,6 @@ class ListPrice:
         return None
 
 
-def canonical_sku(model: str, memory_gib: str) -> str:
-    """Return the ledger's name of a GPU model: "H100" with "80" is "H100-80GB"."""
-    return model if model.endswith(f"-{memory_gib}GB") else f"{model}-{memory_gib}GB"
-
-
 @cache
 def list_prices(path: Path = LIST_PRICES) -> tuple[ListPrice, ...]:
     """Return every row of the file; it ships with the release, so that a fault in it is our own mistake."""
@@ -73,7 +71,7 @@ def _row(line: dict[str, str]) -> ListPrice:
     as_written = {name: line[name] for name in _AS_WRITTEN}
     return ListPrice(
         **as_written,
-        sku=canonical_sku(line["gpu_sku"], line["gpu_mem_gib"]),
+        sku=sku(line["gpu_sku"], int(line["gpu_mem_gib"]) * GIB),
         micros_per_gpu_hour=int(micros),
         is_estimate=line["is_estimate"] == "true",
         note=line["note"].strip(),

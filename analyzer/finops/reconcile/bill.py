@@ -12,7 +12,6 @@ gpus = 8                   # in one unit that is priced
 purchase_option = "reserved"   # optional; else by PricingCategory
 """
 
-import csv
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from pathlib import Path
 from agent.wire.units import DAY_US
 from analyzer.finops.focus.read import BillLine
 from analyzer.finops.focus.rows import exact_shares
-from analyzer.prices.list_prices import LIST_PRICES, canonical_sku
+from analyzer.prices.list_prices import list_prices
 from analyzer.prices.rows import PURCHASE_OPTIONS
 from analyzer.settings.toml_model import between, one_of, optional, read_rows, toml_file, toml_key
 
@@ -100,15 +99,12 @@ def _read_rules(path: Path) -> tuple[Rule, ...]:
 
 
 @cache
-def known_instances(path: Path = LIST_PRICES) -> dict[str, tuple[str, int] | None]:
+def known_instances() -> dict[str, tuple[str, int] | None]:
     """Return by instance type, in small letters, the GPU kind and number; None where the list prices disagree."""
     found: dict[str, set[tuple[str, int]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            name = line["instance_type"].casefold()
-            if "(" not in name:  # "a3-highgpu (accelerator only)" is no instance type
-                kind = canonical_sku(line["gpu_sku"], line["gpu_mem_gib"]), int(line["gpu_count"])
-                found.setdefault(name, set()).add(kind)
+    for row in list_prices():
+        if "(" not in row.instance_type:  # "a3-highgpu (accelerator only)" is no instance type
+            found.setdefault(row.instance_type.casefold(), set()).add((row.sku, row.gpus))
     return {name: next(iter(kinds)) if len(kinds) == 1 else None for name, kinds in found.items()}
 
 

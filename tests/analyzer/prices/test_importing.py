@@ -181,3 +181,41 @@ def test_names_that_are_asked_for_cannot_break_the_file(tmp_path: Path) -> None:
     assert 'x" # \\' in PriceBook.read(tmp_path / "new.toml").rows[0].source
     with pytest.raises(ConfigError, match="'until' must be later than 'from'"):
         bring([*words, "--until", "2026-10-01"])
+
+
+def test_a_catalogue_in_gib_is_read_as_what_it_holds(tmp_path: Path) -> None:
+    """RunPod's column is called SizeInMiB and holds GiB: no GPU has 80 MiB."""
+    rows = [
+        f"1x_A100-80GB,A100-80GB,1.0,8,117,1.50,CA,{INFO.format('A100 PCIe', 1, 80, 'Nvidia', 80)},1.00\n",
+        f"8x_H100-SXM,H100-SXM,8.0,160,1500,24.00,CA,{INFO.format('H100 SXM', 8, 80, 'Nvidia', 640)},16.00\n",
+    ]
+    (tmp_path / "c.csv").write_text(HEAD + "".join(rows))
+    offers = [one for one in read_skypilot(tmp_path / "c.csv").offers if one.purchase_option == "on_demand"]
+    assert [(one.sku, one.micros_per_gpu_hour) for one in offers] == [
+        ("A100-80GB", 1_500_000),
+        ("H100-80GB", 3_000_000),
+    ]
+
+
+def test_a_catalogues_names_are_the_drivers(tmp_path: Path) -> None:
+    """A row that is called as no agent calls its board prices nothing."""
+    written = [
+        ("L4", 4, 22888, "4.60"), ("L40S", 4, 45776, "10.49"), ("B200", 8, 183359, "113.93"),
+        ("B300", 8, 268800, "120"), ("H100-SXM", 8, 81920, "24"), ("RTXPRO6000", 8, 98304, "36"),
+        ("A6000", 4, 49152, "4.36"),
+    ]  # fmt: skip
+    rows = [
+        f"i{place},{name},{count},48,192,{price},us-east-1,{INFO.format(name, count, mib, 'NVIDIA', mib * count)},\n"
+        for place, (name, count, mib, price) in enumerate(written)
+    ]
+    (tmp_path / "c.csv").write_text(HEAD + "".join(rows))
+    offers = read_skypilot(tmp_path / "c.csv").offers
+    assert [(one.sku, one.micros_per_gpu_hour) for one in offers] == [
+        ("L4-24GB", 1_150_000),
+        ("L40S-48GB", 2_622_500),
+        ("B200-180GB", 14_241_250),
+        ("B300-270GB", 15_000_000),
+        ("H100-80GB", 3_000_000),
+        ("RTX-PRO-6000-Blackwell-96GB", 4_500_000),
+        ("RTX-A6000-48GB", 1_090_000),
+    ]

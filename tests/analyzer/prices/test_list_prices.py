@@ -1,10 +1,13 @@
 """The list prices that ship: rows with a source, and their traps kept out of every hint."""
 
+import csv
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from analyzer.prices.list_prices import canonical_sku, list_prices, median_of, on_demand, range_of
+from agent.wire.sku import sku
+from agent.wire.units import MIB
+from analyzer.prices.list_prices import LIST_PRICES, list_prices, median_of, on_demand, range_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,8 +37,8 @@ def test_nothing_that_is_no_quote_is_in_a_hint() -> None:
     doubtful = replace(row, purchase_option="flex_start", micros_per_gpu_hour=1)
     assert without_host.objection == "leaves out the host"
     assert doubtful.objection == "is of a doubtful purchase option"
-    for sku in {row.sku for row in objectionable}:
-        assert on_demand(sku, [*list_prices(), without_host, doubtful]) == on_demand(sku, plain)
+    for kind in {row.sku for row in objectionable}:
+        assert on_demand(kind, [*list_prices(), without_host, doubtful]) == on_demand(kind, plain)
 
 
 def test_every_source_has_a_licence() -> None:
@@ -46,11 +49,35 @@ def test_every_source_has_a_licence() -> None:
         assert name in notice, row
 
 
-def test_a_model_gets_the_ledgers_name() -> None:
-    """One spelling: the driver's H100 with 80 GB is H100-80GB, and a name that has its memory keeps it."""
-    assert canonical_sku("H100", "80") == "H100-80GB"
-    assert canonical_sku("A100-80GB", "80") == "A100-80GB"
-    assert canonical_sku("H100-NVL", "94") == "H100-NVL-94GB"
+# What nvidia-smi (amd-smi of the MI300X) says of each board that the list has a price of: name and MiB.
+BOARDS = {
+    ("A10", "24"): ("NVIDIA A10", 23028),
+    ("A10G", "24"): ("NVIDIA A10G", 23028),
+    ("A100", "40"): ("NVIDIA A100-SXM4-40GB", 40960),
+    ("A100-80GB", "80"): ("NVIDIA A100-SXM4-80GB", 81920),
+    ("B200", "180"): ("NVIDIA B200", 183359),
+    ("B300", "268"): ("NVIDIA B300 SXM6 AC", 275040),
+    ("GB200", "186"): ("NVIDIA GB200", 189471),
+    ("GH200", "96"): ("NVIDIA GH200 480GB", 97871),
+    ("H100", "80"): ("NVIDIA H100 80GB HBM3", 81559),
+    ("H100-NVL", "94"): ("NVIDIA H100 NVL", 95830),
+    ("H200", "141"): ("NVIDIA H200", 143771),
+    ("L4", "24"): ("NVIDIA L4", 23034),
+    ("L40S", "48"): ("NVIDIA L40S", 46068),
+    ("MI300X", "192"): ("AMD Instinct MI300X OAM", 196592),
+    ("T4", "16"): ("Tesla T4", 15360),
+    ("V100", "16"): ("Tesla V100-SXM2-16GB", 16384),
+    ("V100-32GB", "32"): ("Tesla V100-SXM2-32GB", 32768),
+}
+
+
+def test_every_row_is_called_as_its_board_is_by_the_driver() -> None:
+    """A list price under another name than the agent's is a price of a GPU that no site has."""
+    with LIST_PRICES.open(newline="", encoding="utf-8") as file:
+        written = [(line["gpu_sku"], line["gpu_mem_gib"]) for line in csv.DictReader(file)]
+    assert set(written) == set(BOARDS)
+    drivers = [sku(name, mebibytes * MIB) for name, mebibytes in (BOARDS[each] for each in written)]
+    assert [row.sku for row in list_prices()] == drivers
 
 
 def test_a_row_is_found_by_what_a_price_file_names() -> None:
