@@ -187,12 +187,20 @@ def _holder_lines(config: AgentConfig) -> list[HostCheckLine]:
     ]
 
 
-def process_lines(config: AgentConfig) -> list[HostCheckLine]:
-    """Return what of other users' processes may be seen."""
+def process_lines(config: AgentConfig, hidden_holders: int) -> list[HostCheckLine]:
+    """Return what of other users' processes may be seen; `hidden_holders` are those that the driver alone shows."""
     if not (config.proc / str(_INIT) / "stat").exists():
         words = f"other users' processes, and so who holds a GPU: hidden by {config.proc} (hidepid)"
         return [HostCheckLine("no", words, "remount it with gid= set to the agent's group")]
     lines = [HostCheckLine("yes", "CPU use of loader workers (world-readable)")]
+    if hidden_holders:
+        lines = [
+            HostCheckLine(
+                "some",
+                f"{hidden_holders} holders of GPUs are not visible in {config.proc}: nobody knows whose they are",
+                "run the agent in the host's PID namespace (hostPID), or remount procfs with gid= set to its group",
+            )
+        ]
     if may_trace(text(config.proc / "self/status") or ""):
         return [*lines, HostCheckLine("yes", "bytes and environments of other users' processes (CAP_SYS_PTRACE)")]
     hidden = "bytes read by other users' processes: needs CAP_SYS_PTRACE"
@@ -425,10 +433,11 @@ def _lines(config: AgentConfig, host_sources: HostSources, cost: Cost) -> Sequen
         *_feed_lines(tables, config),
         *(HostCheckLine("some", words) for words in host_sources.coverage()),
         *_holder_lines(config),
-        *process_lines(config),
+        *process_lines(config, host_sources.hidden_holders()),
         *rack_line(tables),
         *health_lines(host_sources.gpus.counts, tables.get("gpu_samples", [])),
         *(HostCheckLine("bad", f"{name} cannot be read: {why}") for name, why in cost.failing.items()),
+        *(HostCheckLine("some", f"{name}: {why}") for name, why in host_sources.gpus.unreadable().items()),
         *spool_line(config),
         *collector_line(config),
     ]

@@ -27,6 +27,8 @@ OWN_METRICS = {
     "gpuledger_agent_source_up": "1 if the last reading of the source succeeded.",
     "gpuledger_agent_source_hung_total": "Readings of each source that timed out.",
     "gpuledger_agent_holder_age_seconds": "Age of the last report of each provider (kubelet, slurm, mapping files).",
+    "gpuledger_agent_holders_hidden": "Processes on GPUs that procfs does not show; their owners are unknown.",
+    "gpuledger_agent_gpu_answers_unreadable": "Answers of the GPU driver that cannot be read; they count as unknown.",
     "gpuledger_agent_holder_failures_total": "How often each provider failed to report allocations.",
     "gpuledger_agent_beat_lateness_seconds": "How late each sampling interval began, as a histogram.",
     "gpuledger_agent_source_failures_total": "Readings of the source that failed.",

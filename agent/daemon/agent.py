@@ -104,6 +104,16 @@ def own_families(state: AgentState) -> Iterable[Metric]:
         failures.add_metric((track.source.name,), track.failures)
         hung.add_metric((track.source.name,), track.hung)
     yield from (up, failures, hung)
+    yield GaugeMetricFamily(
+        "gpuledger_agent_holders_hidden",
+        "Processes on GPUs that procfs does not show (hidepid, or another PID namespace).",
+        value=state.host_sources.hidden_holders(),
+    )
+    yield GaugeMetricFamily(
+        "gpuledger_agent_gpu_answers_unreadable",
+        "Answers of the GPU driver that cannot be read and count as unknown.",
+        value=len(state.host_sources.gpus.unreadable()),
+    )
     if conditions := state.host_sources.providers():
         yield from _providers(conditions)
     yield _lateness(sampler.beats)

@@ -49,7 +49,11 @@ def read_once(config: AgentConfig, host_sources: HostSources, clock: Clock, ever
     elapsed_seconds = (clock.monotonic() - began) / SECOND_US
     silent = {one.name: one.failing for one in host_sources.providers() if one.failing}
     return IntervalReading(
-        config.node_name, elapsed_seconds, tables_of(said), sampler.failing | silent, host_sources.gpus.no_gpu
+        config.node_name,
+        elapsed_seconds,
+        tables_of(said),
+        sampler.failing | silent | dict(host_sources.gpus.unreadable()),
+        host_sources.gpus.no_gpu,
     )
 
 

@@ -30,6 +30,9 @@ class GpuSource(Source, Protocol):
     def devices(self) -> Sequence[Device]:
         """Return how each GPU, and each part of one, is named."""
 
+    def unreadable(self) -> Mapping[str, str]:
+        """Return which answers of the driver cannot be read now, by GPU and question, and why."""
+
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not."""
 

@@ -41,6 +41,7 @@ class HostSources:
     close: Callable[[], None]
     coverage: Callable[[], Sequence[str]] = tuple  # what the sources know that they do not see, in words
     attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
+    hidden_holders: Callable[[], int] = lambda: 0  # processes on GPUs that procfs does not show
     providers: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
 
 
@@ -101,6 +102,7 @@ def open_host_sources(
         gpus=gpus,
         close=close,
         coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
+        hidden_holders=lambda: runs.unseen,
         attribution_age_seconds=lambda: max(providers.ages().values(), default=None),
         providers=providers.conditions,
     )

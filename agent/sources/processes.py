@@ -333,10 +333,6 @@ class ProcessSource:
     def coverage(self) -> list[str]:
         """Return what of who holds GPUs is not seen, in words. To be asked after a reading."""
         lines = []
-        if self.unseen:
-            lines.append(
-                f"processes on GPUs that {self._proc} does not show: {self.unseen}; their owners are not known"
-            )
         if self.left_out:
             lines.append(f"processes beyond the limit, not read: {self.left_out}")
         return lines

@@ -30,6 +30,10 @@ class NoGpus:
         """Return no names."""
         return ()
 
+    def unreadable(self) -> Mapping[str, str]:
+        """Return that every answer can be read."""
+        return {}
+
     def supported(self) -> Sequence[Supported]:
         """Return nothing that is told."""
         return ()

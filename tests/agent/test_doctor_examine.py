@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.agent.gpu.fake.build import build, compiler, living
+from tests.agent.gpu.fake.build import MIB, build, compiler, living
 from tests.agent.gpu.fake.situations import lost
 
 ROOT = Path(__file__).parents[2]
 
 
-def examined(directory: Path, scenario: Path, library: Path, *flags: str) -> tuple[int, dict[str, Any]]:
+def examined(
+    directory: Path, scenario: Path, library: Path, *flags: str, proc: str = "/proc"
+) -> tuple[int, dict[str, Any]]:
     """Run the command and return its exit code and what it says."""
-    (directory / "gpuledger.toml").write_text('[agent]\nnode = "n14"\nrack = "r7"\n')
+    (directory / "gpuledger.toml").write_text('[agent]\nnode = "n14"\nrack = "r7"\nproc = "' + proc + '"\n')
     line = [sys.executable, "-m", "gpuledger", "agent", "doctor", "--json", *flags]
     environment = os.environ | {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario)}
     ran = subprocess.run(
@@ -59,3 +61,39 @@ def test_a_lost_gpu_makes_it_fail(tmp_path: Path, library: Path) -> None:
         "1 of 8 GPUs are not responding",
         "n14/slot3 is lost",
     ]
+
+
+def test_holders_that_procfs_does_not_show_are_told(tmp_path: Path, library: Path) -> None:
+    """With hidepid, or in another PID namespace, nobody is found (NVIDIA/nvidia-docker#645): that is no "yes"."""
+    init = tmp_path / "proc/1"
+    init.mkdir(parents=True)
+    (init / "stat").write_text("1 (init) S 0 " + " ".join(["0"] * 40))
+    scenario = living(tmp_path / "scenario", 2).every(processes=None)
+    scenario.gpu(0, processes=f"48213:{512 * MIB},48214:{512 * MIB}")
+    _, found = examined(tmp_path, scenario.path, library, proc=str(tmp_path / "proc"))
+    told = [line["answer"] for line in found["measures"] if "2 holders of GPUs are not visible" in line["what"]]
+    assert told == ["some"]
+    assert not any("CPU use of loader workers" in line["what"] for line in found["measures"])
+
+
+def test_a_reading_names_what_could_not_be_read(tmp_path: Path, library: Path) -> None:
+    """A name that is no text was silent: no GPU, and nothing that failed."""
+    scenario = living(tmp_path / "scenario", 2).gpu(1, name=b"\xf8\x95".decode(errors="surrogateescape"))
+    (tmp_path / "gpuledger.toml").write_text('[agent]\nnode = "n14"\n')
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "gpuledger", "agent", "--once", "--json", "--every", "1s"),
+            "--config",
+            "gpuledger.toml",
+        ],
+        cwd=tmp_path,
+        env=os.environ
+        | {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario.path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    found = json.loads(ran.stdout)
+    assert [row["up"] for row in found["tables"]["gpu_samples"]] == [True, True]
+    (name,) = [name for name in found["failing"] if "nvmlDeviceGetName" in name]
+    assert name.startswith("GPU-00000001")

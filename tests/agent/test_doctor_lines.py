@@ -154,7 +154,7 @@ def test_a_spool_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
 
 def test_a_procfs_that_hides_others_is_told(tmp_path: Path) -> None:
     """With hidepid no process on a GPU has an owner, and the page must not say that all can be read."""
-    (line,) = process_lines(AgentConfig(proc=tmp_path))
+    (line,) = process_lines(AgentConfig(proc=tmp_path), 0)
     assert line.answer == "no"
     assert "hidepid" in line.what
     assert "gid=" in line.remedy

@@ -1,6 +1,7 @@
 """Ask the driver, one question or many numbered fields at once, and say what each of its refusals means."""
 
 import contextlib
+import logging
 import math
 import struct
 import time
@@ -13,6 +14,8 @@ import pynvml
 from agent.errors import DriverChangedError, SourceError, SourceLostError
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 # The answer will be the same until the driver or the MIG mode changes, as a rule: it is asked for again rarely.
 NEVER = frozenset(
@@ -27,7 +30,10 @@ _NOTHING_NEW = frozenset((pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND, pynv
 # The driver went away below an open library; it has to be opened again.
 CLOSED = frozenset((pynvml.NVML_ERROR_UNINITIALIZED, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 
+_UNREADABLE = -1  # no code of the driver's: it answered, and the binding could make nothing of it
+
 _WORDS = {
+    _UNREADABLE: "the driver's answer cannot be read",
     pynvml.NVML_ERROR_NOT_SUPPORTED: "the driver reports not supported",
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver is too old to report it",
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "this driver is too old to report it",
@@ -63,10 +69,28 @@ class Again:
         self._due.pop(question, None)
 
 
+class Failures(Counter[str]):
+    """How often each question failed, by its name, and in `unreadable` what cannot be read now, by GPU and question.
+
+    A name that is not UTF-8 makes the binding raise in the middle of an answer: that costs this answer, and no other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unreadable: dict[tuple[str, str], str] = {}
+
+    def note_unreadable(self, gpu: str, question: str, error: Exception) -> None:
+        """Count an answer that could not be read, and log the first of its kind."""
+        self[question] += 1
+        if (gpu, question) not in self.unreadable:
+            _LOG.warning("%s: the answer to %s cannot be read (%r); it counts as unknown", gpu, question, error)
+        self.unreadable[gpu, question] = f"the driver's answer cannot be read ({error!r})"
+
+
 class Calls:
     """The questions that one GPU answers. One that fails is repeated and counted; one it does not support rarely."""
 
-    def __init__(self, uuid: str, failures: Counter[str], seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, uuid: str, failures: Failures, seconds: Callable[[], float] = time.monotonic) -> None:
         self.answered = 0
         self.again = Again(seconds)
         self._uuid = uuid
@@ -105,8 +129,14 @@ class Calls:
             codes[name] = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
             self.again.refuse(name)
             return None
+        except Exception as error:  # noqa: BLE001  whatever it is, it costs this question of this GPU alone
+            codes[name] = _UNREADABLE
+            self._failures.note_unreadable(self._uuid, name, error)
+            return None
         if codes.get(name) in NEVER:
             self.again.forget(name)
+        elif codes.get(name) == _UNREADABLE:
+            self._failures.unreadable.pop((self._uuid, name), None)
         codes[name] = pynvml.NVML_SUCCESS
         self.answered += 1
         return answer
@@ -114,7 +144,7 @@ class Calls:
     def refused(self, name: str, code: int) -> None:
         """Note what a refusal means, from the driver's code; the same exceptions as `ask`."""
         if code in _LOST:
-            why = f"{name}: {pynvml.NVMLError(code)}"
+            why = f"{name}: {_spelled(code)}"
             raise SourceLostError(f"{self._uuid} is not responding to the driver ({why}); reset the GPU or the host")
         if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
             raise DriverChangedError(_CHANGED)
@@ -127,7 +157,15 @@ class Calls:
 
 def in_words(code: int) -> str:
     """Return what the driver's refusal means to a person."""
-    return _WORDS.get(code) or f"the driver returned: {pynvml.NVMLError(code)}"
+    return _WORDS.get(code) or f"the driver returned: {_spelled(code)}"
+
+
+def _spelled(code: int) -> str:
+    """Return the driver's own words for a code, which may be no text either."""
+    try:
+        return str(pynvml.NVMLError(code))
+    except UnicodeError:
+        return f"NVML error {code}"
 
 
 _CHANGED = (
@@ -149,7 +187,7 @@ def open_library() -> str | None:
             raise DriverChangedError(_CHANGED) from error
         if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
             return "libnvidia-ml.so.1 is not installed"
-        return str(error)
+        return _spelled(error.value)
     return None
 
 
@@ -167,15 +205,19 @@ def device_count() -> int:
             raise DriverChangedError(_CHANGED) from error
         if error.value in CLOSED:
             open_library()
-        message = f"the NVIDIA driver does not list its GPUs ({error})"
+        message = f"the NVIDIA driver does not list its GPUs ({_spelled(error.value)})"
         raise SourceError(f"{message}; check that it is loaded and that this user can open it") from error
 
 
-def driver_version() -> str | None:
+def driver_version(failures: Failures) -> str | None:
     """Return the driver's version, or None where it does not say."""
+    question = pynvml.nvmlSystemGetDriverVersion
     try:
-        return str(pynvml.nvmlSystemGetDriverVersion())
+        return str(question())
     except pynvml.NVMLError:
+        return None
+    except UnicodeError as error:
+        failures.note_unreadable("the driver", question.__name__, error)
         return None
 
 

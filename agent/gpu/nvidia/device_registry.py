@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.attribution.devices import GpuProcess, Holding
-from agent.errors import SourceError, SourceHungError
+from agent.errors import DriverChangedError, SourceError, SourceHungError
 from agent.gpu.nvidia.gpu import Gpu, GpuReading, ListedGpu
 from agent.gpu.nvidia.instruments import MOST_PROCESSES, NvmlContext
 from agent.gpu.nvidia.listing import ExpectedDevices, Inventory, Listed, Listing, Silence
@@ -86,6 +86,13 @@ def _take(one: Followed, timeout_seconds: float) -> None:
     except SourceHungError as error:
         one.reading, one.hung = None, str(error)
         return
+    except DriverChangedError:
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it costs this GPU's reading, and no other's
+        one.reading = None
+        one.gpu.context.failures.note_unreadable(one.gpu.uuid, "reading", error)
+        return
+    one.gpu.context.failures.unreadable.pop((one.gpu.uuid, "reading"), None)
     if one.watchdog.lost_answer or one.hung or one.quiet:
         reading = mended(reading, late.value if late else None)
     one.take(reading)

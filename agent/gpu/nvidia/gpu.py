@@ -11,7 +11,14 @@ from agent.attribution.devices import NOTHING_SAID, Device, Holding, merged_hold
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.activity import UTILIZATION_RING, Gpm, GpmBuffer
 from agent.gpu.nvidia.calls import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT, Calls
-from agent.gpu.nvidia.instruments import Instruments, NvmlContext, Processes, memory, memory_info_v2, memory_total_bytes
+from agent.gpu.nvidia.instruments import (
+    Instruments,
+    NvmlContext,
+    Processes,
+    memory,
+    memory_info_v2,
+    memory_total_bytes,
+)
 from agent.gpu.nvidia.power import EnergyMeter
 from agent.source import Row, Supported, Value
 from agent.sources.topology import numa_node, sysfs_bus_id
@@ -53,7 +60,7 @@ class Instance:
         self.handle: Any = handle
         self._parent_uuid = parent_uuid
         self.calls = Calls(uuid, context.failures, context.seconds)
-        self._processes = Processes(uuid, self.calls)
+        self._processes = Processes(uuid, self.calls, context.proc)
         self._gpm: Gpm | None = None
         self.number: int | None = None  # of the GPU instance that it lies in
 
@@ -160,8 +167,7 @@ def _whole(gpu: "Gpu", found: ListedGpu) -> Mapping[str, Value]:
 
 def _place(gpu: "Gpu", handle: object) -> Mapping[str, Value]:
     ask = gpu.calls.ask
-    pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
-    bus_id = None if pci is None else sysfs_bus_id(pci.busId)
+    bus_id = gpu.calls.ask_as(pynvml.nvmlDeviceGetPciInfo_v3.__name__, _bus_id, handle)
     return {
         "pci_bus_id": bus_id,
         "numa_node": None if bus_id is None else numa_node(gpu.context.sysfs, bus_id),
@@ -170,6 +176,11 @@ def _place(gpu: "Gpu", handle: object) -> Mapping[str, Value]:
         "pcie_width": ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
         "pcie_width_max": ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
     }
+
+
+def _bus_id(handle: object) -> str | None:
+    """Return a GPU's PCI address as the kernel writes it; the binding decodes it only when it is looked at."""
+    return sysfs_bus_id(pynvml.nvmlDeviceGetPciInfo_v3(handle).busId)
 
 
 def _part(instance: Instance, whole: Mapping[str, Value]) -> Mapping[str, Value]:
@@ -236,7 +247,7 @@ class Gpu:
     def _begin(self) -> None:
         self.calls = Calls(self.uuid, self.context.failures, self.context.seconds)
         self.instruments = Instruments(self.uuid, self.calls, self.energy, self.context)
-        self._processes = Processes(self.uuid, self.calls)
+        self.processes = Processes(self.uuid, self.calls, self.context.proc)
         self._held = Holding()
         self._held_at: float | None = None
 
@@ -339,7 +350,7 @@ class Gpu:
         now, asked = self.context.seconds(), self._held_at
         if asked is None or now - asked >= self.context.process_seconds - (self.seconds or 0) / 2:
             nobody = Holding(known=frozenset((self.uuid, *self._gone) if self.mig else self._gone))
-            own = nobody if self.mig else self._processes.read(handle)
+            own = nobody if self.mig else self.processes.read(handle)
             parts = [instance.holding() for instance in self.instances.values()]
             self._held, self._held_at = merged_holdings((nobody, own, *parts)), now
         return self._held
@@ -383,7 +394,7 @@ def _refusals(gpu: Gpu) -> Mapping[str, str | None]:
         "xid": gpu.context.xid.refusal(gpu.uuid),
         "ecc": of.health.ecc_refusal,
         "remapped_rows": of.health.rows_refusal,
-        "processes": None if gpu.mig else _processes(gpu),
+        "processes": None if gpu.mig else gpu.processes.refusal,
         "mig": calls.refusal(pynvml.nvmlDeviceGetMigMode.__name__),
     }
 
@@ -392,11 +403,6 @@ def _no_gpm(gpu: Gpu) -> str:
     if gpu.architecture is not None and gpu.architecture < _HOPPER:
         return f"GPM needs Hopper or newer; this is {_architecture_name(gpu.architecture)}"
     return gpu.calls.refusal("nvmlGpmQueryDeviceSupport") or "the driver reports no GPM for this GPU"
-
-
-def _processes(gpu: Gpu) -> str | None:
-    newest, older = "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"
-    return _all(gpu.calls.refusal(newest), gpu.calls.refusal(older))
 
 
 def _all(*refusals: str | None) -> str | None:

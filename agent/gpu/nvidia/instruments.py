@@ -1,6 +1,8 @@
 """The instruments of one GPU: what is read of it at every beat, and what the next beat subtracts from."""
 
-from collections import Counter, defaultdict
+import ctypes
+import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from agent.gpu.nvidia.calls import (
     REMAPPED_CORRECTED,
     REMAPPED_UNCORRECTED,
     Calls,
+    Failures,
     Field,
     Fields,
     Meter,
@@ -27,6 +30,7 @@ from agent.gpu.nvidia.calls import (
 from agent.gpu.nvidia.links import NvLink, PcieLink, PcieWatch
 from agent.gpu.nvidia.power import Clocks, EnergyBook, EnergyMeter, Power, Throttles
 from agent.gpu.nvidia.xid import XidWatch
+from agent.procfs import short
 from agent.source import Value
 
 
@@ -141,51 +145,112 @@ def action(number: int | None) -> str | None:
 
 # Which processes hold a GPU, how much of its memory, and how much of its SM time they take.
 MOST_PROCESSES = 4096  # of one GPU and one reading; a longer list is not known whole
+_ROOM = 37  # entries that are asked for at first; a prime, so that no other number of entries is as long
+_ROOM_TRIES = 3  # a list may grow between two questions
+_ENTRY_BYTES = range(16, 72, 8)  # 16 at first, 24 as of drivers 450, 32 in 535.43 to 535.86 under the name of 24
+_ENTRY = struct.Struct("=I4xQ")  # pid and bytes: how every version of an entry begins
+_MARK = b"\xa5"  # what no entry ends in: not a number of an instance, and not the top byte of a size
+_PID_MAX = 2**22  # the kernel's own limit (PID_MAX_LIMIT)
+_MEMORY_UNKNOWN, _MEMORY_BYTES_MAX = 2**64 - 1, 2**50
+_FORMS = ("_v3", "_v2", "")  # of each question, the newest first
+
+# Who draws a screen with a few MiB of every GPU holds none of them. Names as the kernel cuts them, to 15 characters.
+_DISPLAY_SERVERS = frozenset((
+    "Xorg", "Xorg.bin", "X", "Xwayland", "Xvfb", "Xvnc", "gnome-shell", "gnome-remote-de", "mutter", "kwin_x11",
+    "kwin_wayland", "plasmashell", "weston", "sway", "gdm-x-session", "sddm", "lightdm", "cinnamon", "compiz", "xfwm4",
+    "nxagent", "dcvxgl", "nvidia-settings",
+))  # fmt: skip
+_SCREEN_BYTES_MAX = 16 * 2**20  # a context that only draws a screen; a renderer's own takes more
+
+
+def process_entries(answer: bytes, count: int, room: int) -> list[tuple[int, int | None]]:
+    """Return pid and memory of each entry of a list that the driver wrote over `_MARK`, asked for `room` entries.
+
+    Drivers differ in the size of an entry under one name. How far the answer was written tells it: an entry's last
+    number is its end, but for padding. Where a driver clears all the room first, that is how far it was written.
+
+    Raises:
+        ValueError: no size of an entry explains what was written; nobody knows who is listed.
+    """
+    written = len(answer.rstrip(_MARK))
+    for entries in (count, room):
+        size = -(-written // (8 * entries)) * 8 if entries else 0
+        if size in _ENTRY_BYTES and written > entries * size - 8:
+            found = [_ENTRY.unpack_from(answer, place * size) for place in range(count)]
+            if all(
+                0 < pid <= _PID_MAX and (size == _MEMORY_UNKNOWN or size < _MEMORY_BYTES_MAX) for pid, size in found
+            ):
+                return [(pid, None if size == _MEMORY_UNKNOWN else size) for pid, size in found]
+    raise ValueError(f"{written} bytes are no list of {count} processes that is known")
+
+
+def _process_list(symbol: str, handle: object) -> list[tuple[int, int | None]]:
+    """Ask the driver for a list of processes under the name of this function; the binding takes its size on trust."""
+    function, room = pynvml._nvmlGetFunctionPointer(symbol), _ROOM
+    for _ in range(_ROOM_TRIES):
+        answer, count = bytearray(_MARK) * (room * _ENTRY_BYTES[-1]), ctypes.c_uint(room)
+        code = function(handle, ctypes.byref(count), (ctypes.c_char * len(answer)).from_buffer(answer))
+        if code == pynvml.NVML_SUCCESS and count.value <= room:
+            return process_entries(bytes(answer), count.value, room) if count.value else []
+        if code not in (pynvml.NVML_ERROR_INSUFFICIENT_SIZE, pynvml.NVML_SUCCESS):
+            raise pynvml.NVMLError(code)
+        room = min(2 * max(count.value, room), 2 * MOST_PROCESSES) + 1
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_INSUFFICIENT_SIZE)
 
 
 class Processes:
-    """The processes of one GPU or MIG instance, and how far the driver's record of their SM time was read."""
+    """The processes of one GPU or MIG instance, and how far the driver's record of their SM time was read.
 
-    def __init__(self, uuid: str, calls: Calls) -> None:
+    `proc` is where the names of processes that draw are looked up.
+    """
+
+    def __init__(self, uuid: str, calls: Calls, proc: Path) -> None:
         self._uuid = uuid
         self._calls = calls
+        self._proc = proc
         self._read_until: int | None = None
-        self._has_mps = False  # its clients were listed once: a refusal is then no proof that there are none
+        self.refusal: str | None = None  # why who computes is not told, in words
+        self._answered: set[str] = set()  # lists that had an entry once: a refusal is then no proof that there is none
 
     def read(self, handle: object) -> Holding:
         """Return who holds the GPU now, by pid; where a list cannot be read it is not known whole.
 
+        Who computes holds it, also through MPS, and who draws more than a screen.
+
         Exceptions as `Calls.ask`.
         """
-        lists = (self._listed(handle), self._listed_by_mps(handle))
-        memory = _memory(entry for entries in lists for entry in entries or ())
+        compute, mps = self._list("Compute", handle), self._list("MPSCompute", handle, is_optional=True)
+        graphics = self._list("Graphics", handle, is_optional=True)
+        memory = _memory((*(compute or ()), *(mps or ())))
+        drawn = [(pid, size) for pid, size in graphics or () if pid in memory or not self._only_draws(pid, size)]
+        memory = _memory((*memory.items(), *drawn))
         kept = sorted(memory)[:MOST_PROCESSES]
         shares = self._shares(handle, set(memory)) if memory else {}
-        is_whole = None not in lists and len(kept) == len(memory)
+        is_whole = None not in (compute, mps, graphics) and len(kept) == len(memory)
         return Holding(
             tuple(GpuProcess(self._uuid, pid, memory[pid], shares.get(pid)) for pid in kept),
             frozenset((self._uuid,)) if is_whole else frozenset(),
         )
 
-    def _listed(self, handle: object) -> Sequence[Any] | None:
-        """Ask in the driver's newest form; drivers before 510 know only the older one."""
-        newest = pynvml.nvmlDeviceGetComputeRunningProcesses_v3
-        listed = self._list(newest, handle)
-        if listed is None and not self._calls.supports(newest.__name__):
-            listed = self._list(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
-        return listed
+    def _list(self, kind: str, handle: object, *, is_optional: bool = False) -> Sequence[tuple[int, int | None]] | None:
+        """Return a list of the driver's, or None where it could not be read: that is not an empty one.
 
-    def _listed_by_mps(self, handle: object) -> Sequence[Any] | None:
-        """Ask for the clients of MPS, which a driver that never knew any does not have."""
-        question = pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3
-        listed = self._list(question, handle)
-        self._has_mps = self._has_mps or bool(listed)
-        return listed if listed is not None or self._has_mps or self._calls.supports(question.__name__) else ()
+        It is asked for in the driver's newest form, and in older ones where there is no such. What `is_optional` is
+        empty where the driver has it in no form.
+        """
+        for form in _FORMS:
+            symbol = f"nvmlDeviceGet{kind}RunningProcesses{form}"
+            listed = self._calls.ask_as(symbol, _process_list, symbol, handle)
+            refusal = self._calls.refusal(symbol)
+            self.refusal = refusal if kind == "Compute" else self.refusal
+            if listed is not None or self._calls.supports(symbol):
+                self._answered.update([kind] if listed else [])
+                return listed if listed is not None or refusal is not None else ()
+        return () if is_optional and kind not in self._answered else None
 
-    def _list(self, question: Callable[[Any], Sequence[Any]], handle: object) -> Sequence[Any] | None:
-        """Return a list of the driver's, or None where it could not be read: that is not an empty one."""
-        listed = self._calls.ask(question, handle)
-        return () if listed is None and self._calls.refusal(question.__name__) is None else listed
+    def _only_draws(self, pid: int, memory_bytes: int | None) -> bool:
+        name = (short(f"{self._proc}/{pid}/comm") or b"").decode("utf-8", "replace").strip()
+        return name in _DISPLAY_SERVERS or (memory_bytes is not None and memory_bytes <= _SCREEN_BYTES_MAX)
 
     def _shares(self, handle: object, holders: set[int]) -> dict[int, float]:
         """Return pid to share of SM time, for all holders or for none."""
@@ -207,11 +272,11 @@ class Processes:
         return {pid: sum(busy[pid]) / len(busy[pid]) / 100 if pid in busy else 0.0 for pid in holders}
 
 
-def _memory(entries: Iterable[Any]) -> dict[int, int | None]:
+def _memory(entries: Iterable[tuple[int, int | None]]) -> dict[int, int | None]:
     """Return pid to bytes; a process with several contexts is one process."""
     found: dict[int, int | None] = {}
-    for entry in entries:
-        found[entry.pid] = _larger(found.get(entry.pid), entry.usedGpuMemory)
+    for pid, size in entries:
+        found[pid] = _larger(found.get(pid), size)
     return found
 
 
@@ -223,12 +288,13 @@ def _larger(first: int | None, second: int | None) -> int | None:
 class NvmlContext:
     """Made once for a source and handed to each of its GPUs. `failures` counts refused questions by their name."""
 
-    failures: Counter[str]
+    failures: Failures
     seconds: Callable[[], float]  # monotonic
     wall_seconds: Callable[[], float]
     pcie: PcieWatch
     xid: XidWatch
     energy: EnergyBook
+    proc: Path
     sysfs: Path
     driver: str | None  # its version
     process_seconds: float  # between two lists of processes

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from agent.gpu.nvidia.calls import (
     NVLINK_RECEIVE,
     NVLINK_TRANSMIT,
     Calls,
+    Failures,
     Field,
     Fields,
     Meter,
@@ -182,7 +182,7 @@ class _Mean:
 class _Follower:
     """Measures one GPU on a thread of its own, so that one that hangs keeps no other waiting."""
 
-    def __init__(self, uuid: str, handle: object, failures: Counter[str], pause_seconds: float) -> None:
+    def __init__(self, uuid: str, handle: object, failures: Failures, pause_seconds: float) -> None:
         self.handle = handle
         self.received, self.transmitted = _Mean(time.monotonic), _Mean(time.monotonic)
         self.calls = Calls(uuid, failures)
@@ -217,7 +217,7 @@ class _Follower:
 class PcieWatch:
     """Follows a set of GPUs. What it knows of a GPU is the mean rate of some 20 ms windows: an estimate."""
 
-    def __init__(self, failures: Counter[str], pause_seconds: float = PAUSE_SECONDS) -> None:
+    def __init__(self, failures: Failures, pause_seconds: float = PAUSE_SECONDS) -> None:
         self._failures = failures
         self._pause_seconds = pause_seconds
         self._followers: dict[str, _Follower] = {}

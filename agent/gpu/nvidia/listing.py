@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,7 @@ import pynvml
 
 from agent.attribution.devices import kernels_gpus
 from agent.errors import SourceError, SourceHungError, SourceLostError
-from agent.gpu.nvidia.calls import Calls, device_count
+from agent.gpu.nvidia.calls import Calls, Failures, device_count
 from agent.gpu.nvidia.xid import XidWatch
 from agent.gpu.source import GpuHost
 from agent.procfs import short, text
@@ -51,7 +50,7 @@ class Listing:
     is the last listing, also where it came too late for the beat that asked for it.
     """
 
-    def __init__(self, failures: Counter[str], xid: XidWatch, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, failures: Failures, xid: XidWatch, seconds: Callable[[], float] = time.monotonic) -> None:
         self.newest: Listed | None = None
         self.lost: frozenset[str] = frozenset()  # GPUs that tell no events; set by who reads them
         self.look_again = False  # ask at the next call, whatever the time

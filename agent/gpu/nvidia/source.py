@@ -2,12 +2,11 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from agent.attribution.devices import Device, GpuProcess, Holding, kernels_gpus, merged_holdings
 from agent.errors import SourceError
-from agent.gpu.nvidia.calls import close_library, driver_version, open_library
+from agent.gpu.nvidia.calls import Failures, close_library, driver_version, open_library
 from agent.gpu.nvidia.device_registry import DeviceRegistry, ask_all
 from agent.gpu.nvidia.gpu import Gpu, GpuReading, nothing, of_gpu
 from agent.gpu.nvidia.instruments import NvmlContext
@@ -48,11 +47,20 @@ class NvmlSource:
         pcie_pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._quiet = host.quiet
-        self.failures: Counter[str] = Counter()
+        self.failures = Failures()
         pcie, xid = PcieWatch(self.failures, pcie_pause_seconds), XidWatch(self.failures, wall_seconds, seconds)
         energy = EnergyBook(host.state_file, host.proc)
         self._context = NvmlContext(
-            self.failures, seconds, wall_seconds, pcie, xid, energy, host.sys, driver_version(), host.process_seconds
+            self.failures,
+            seconds,
+            wall_seconds,
+            pcie,
+            xid,
+            energy,
+            host.proc,
+            host.sys,
+            driver_version(self.failures),
+            host.process_seconds,
         )
         self._devices = DeviceRegistry(self._context, ExpectedDevices(host, wall_seconds))
         self._budget = _OURS * host.hang_seconds
@@ -100,6 +108,10 @@ class NvmlSource:
     def xids(self) -> Mapping[str, Mapping[str, int]]:
         """Return by GPU how many XID errors of each class were heard. May be called from any thread."""
         return self._context.xid.by_class()
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return which answers of the driver cannot be read now, by GPU and question, and why."""
+        return {f"{gpu}: {question}": why for (gpu, question), why in sorted(self.failures.unreadable.items())}
 
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not. Asks the driver nothing, and may be called from any thread."""
@@ -288,6 +300,10 @@ class WaitingNvml:
     def xids(self) -> Mapping[str, Mapping[str, int]]:
         """Return by GPU how many XID errors of each class were heard; nothing without a driver."""
         return self._source.xids() if self._source else {}
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return which answers of the driver cannot be read now; nothing without a driver."""
+        return self._source.unreadable() if self._source else {}
 
     def supported(self) -> Sequence[Supported]:
         """Return what each GPU tells, and why not."""

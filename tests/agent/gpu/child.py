@@ -77,6 +77,7 @@ def main(options: dict[str, Any]) -> None:
                 "counts": source.counts,
                 "xids": source.xids(),
                 "supported": [asdict(each) for each in source.supported()],
+                "unreadable": source.unreadable(),
                 "failures": opened[-1].failures if opened else {},
             }
         )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.files import StateFile
 from agent.gpu.nvidia.activity import RATES, RATIOS, Ring, Samples, decoded_metrics, in_base_units, of_samples
-from agent.gpu.nvidia.calls import Calls, Meter, decoded_fields
+from agent.gpu.nvidia.calls import Calls, Failures, Meter, decoded_fields
 from agent.gpu.nvidia.device_registry import mended
 from agent.gpu.nvidia.gpu import GpuReading
 from agent.gpu.nvidia.instruments import action
@@ -226,8 +226,6 @@ def test_what_the_driver_asks_for_has_a_word(number: int) -> None:
 
 def test_a_refusal_that_was_overcome_is_no_reason_any_more() -> None:
     """What failed for a minute must not be said to be missing for a month."""
-    from collections import Counter as Failures
-
     calls = Calls("GPU-1", Failures())
     calls.refused("question", 999)
     assert calls.refusal("question") is not None

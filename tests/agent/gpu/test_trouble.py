@@ -204,3 +204,53 @@ def test_a_library_that_does_not_fit_the_loaded_driver_is_told_at_once(host: Hos
     host.scenario.host(**{"fail.nvmlInitWithFlags": MISMATCH})
     host.start()
     assert host.opened["error"] == "DriverChangedError"
+
+
+NOT_UTF8 = {  # as a value of the scenario: bytes that the binding cannot decode
+    "word": b"\xf8\x95\xa0\x81",
+    "byte": b"\xf8",
+    "cut": "\u00e9".encode()[:1] + b" GPU",
+    "behind": b"NVIDIA H100 \xff",
+}
+
+
+def as_bytes(raw: bytes) -> str:
+    """Return what the scenario writes as these bytes."""
+    return raw.decode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize("raw", NOT_UTF8.values(), ids=NOT_UTF8)
+def test_a_name_that_is_no_text_costs_the_name_and_no_gpu(host: Host, raw: bytes) -> None:
+    """A driver release handed such names out, and the binding raises while it decodes (gpuopenanalytics/pynvml#53)."""
+    host.scenario.host(count=4).gpu(2, name=as_bytes(raw))
+    told = host.read()
+    assert [row["up"] for row in told["reading"]["gpu_samples"]] == [True] * 4
+    assert [row["sku"] is None for row in told["reading"]["inventory"]] == [False, False, True, False]
+    assert list(told["unreadable"]) == ["GPU-00000002-0000-0000-0000-000000000000: nvmlDeviceGetName"]
+    assert told["failures"]["nvmlDeviceGetName"] == 1
+
+
+@pytest.mark.parametrize("raw", NOT_UTF8.values(), ids=NOT_UTF8)
+def test_a_driver_version_that_is_no_text_is_unknown(host: Host, raw: bytes) -> None:
+    """It ended the agent as it began."""
+    host.scenario.host(count=4, driver=as_bytes(raw))
+    told = host.read()
+    assert [row["up"] for row in told["reading"]["gpu_samples"]] == [True] * 4
+    assert {row["driver_version"] for row in told["reading"]["inventory"]} == {None}
+    assert list(told["unreadable"]) == ["the driver: nvmlSystemGetDriverVersion"]
+
+
+@pytest.mark.parametrize("raw", NOT_UTF8.values(), ids=NOT_UTF8)
+def test_a_gpu_whose_uuid_is_no_text_is_missed_and_the_others_are_read(host: Host, raw: bytes) -> None:
+    """It is known by its slot until it has a name again."""
+    host.scenario.host(count=4).gpu(2, uuid=as_bytes(raw))
+    told = host.read()
+    rows = {row["gpu_uuid"]: row["up"] for row in told["reading"]["gpu_samples"]}
+    assert sorted(map(str, rows.values())) == ["None", "True", "True", "True"]
+    assert rows["n14/slot2"] is None
+    assert list(told["unreadable"]) == ["GPU 2: nvmlDeviceGetUUID"]
+    host.scenario.gpu(2, uuid=None)
+    host.read(seconds=40)
+    told = host.read(seconds=40)
+    assert [row["up"] for row in told["reading"]["gpu_samples"]] == [True] * 4
+    assert told["unreadable"] == {}

@@ -86,7 +86,8 @@ class Scenario:
             key = prefix + DOTTED.sub(r"\1.", "samples_1" if name == "samples" else name)
             self.lines[key] = "" if value is None else str(value)
         fresh = self.path.with_name(self.path.name + ".new")
-        fresh.write_text("".join(f"{key}={value}\n" for key, value in self.lines.items()))
+        content = "".join(f"{key}={value}\n" for key, value in self.lines.items())
+        fresh.write_bytes(content.encode(errors="surrogateescape"))  # so that a value may be no text
         fresh.replace(self.path)
         return self
 

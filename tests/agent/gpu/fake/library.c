@@ -119,13 +119,13 @@ int nvmlDeviceGetIndex(device *of, u32 *out) {
 
 int nvmlDeviceGetMinorNumber(device *of, u32 *out) {
     ENTER(of);
-    *out = (u32)of->gpu;
+    *out = (u32)scenario_count(of->gpu, "minor", (u64)of->gpu);
     return OK;
 }
 
 int nvmlDeviceGetPciInfo_v3(device *of, pci *out) {
     ENTER(of);
-    *out = (pci){.bus = 0x10 + (u32)of->gpu};
+    *out = (pci){.bus = (u32)scenario_count(of->gpu, "bus", 0x10 + (u64)of->gpu)};
     snprintf(out->legacy, sizeof out->legacy, "0000:%02X:00.0", out->bus & 0xFF);
     snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", out->bus);
     return OK;

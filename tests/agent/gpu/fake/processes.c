@@ -1,36 +1,46 @@
 /* Who holds a GPU, and how busy each of them keeps it.
  *
- * `processes`, `graphics_processes` and `mps_processes` are `<pid>:<bytes or n/a>,…`; `process_utilization` is
+ * `process_entry_bytes` is the size of an entry under every name (24), `process_room_cleared` whether all the room is
+ * cleared first. `processes`, `graphics_processes` and `mps_processes` are `<pid>:<bytes or n/a>,…`; `process_utilization` is
  * `<time>:<pid>:<sm percent>,…` as it stands, `process_busy` is `<pid>:<sm percent>,…` of the second that just ended.
  */
 
 #include <stddef.h>
+#include <string.h>
 
 #include "driver.h"
 #include "structures.h"
 
 enum { MOST_PROCESSES = 1024 };
 
+typedef struct { char *out; u32 size; } entries;
+
+/* Entries of 16 bytes end with the memory; of 24 with the instances; of 32 with what is protected, here nothing. */
 static int take_process(void *into, u32 at, const u64 *numbers) {
-    if (into) ((process *)into)[at] = (process){(u32)numbers[0], numbers[1], ALL, ALL};
+    entries *to = into;
+    struct { process first; u64 more[6]; } entry = {{(u32)numbers[0], numbers[1], ALL, ALL}, {0}};
+    if (to) memcpy(to->out + (size_t)at * to->size, &entry, to->size);
     return 1;
 }
 
-static int listed(device *of, const char *key, u32 *count, process *out) {
+static int listed(device *of, const char *key, u32 *count, void *out) {
+    entries to = {out, (u32)scenario_count(of->gpu, "process_entry_bytes", sizeof(process))};
     u32 there = each(of, key, MOST_PROCESSES, NULL, take_process), room = *count;
     *count = there;
     if (there == 0) return OK;
     if (!out || room < there) return TOO_SMALL;
-    each(of, key, there, out, take_process);
+    if (scenario_count(of->gpu, "process_room_cleared", 0)) memset(out, 0, (size_t)room * to.size);
+    each(of, key, there, &to, take_process);
     return OK;
 }
 
 #define PROCESSES(function, key)                         \
-    int function(device *of, u32 *count, process *out) { \
+    int function(device *of, u32 *count, void *out) { \
         ENTER(of);                                       \
         return listed(of, key, count, out);              \
     }
 
+PROCESSES(nvmlDeviceGetComputeRunningProcesses, "processes")
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, "processes")
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "processes")
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, "graphics_processes")
