@@ -23,10 +23,11 @@ from analyzer.capacity.planner.nearest import nearest
 from analyzer.capacity.planner.plan import Plan, PlanAnswer
 from analyzer.capacity.planner.problem import Problem, ProblemError
 from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.simulation import Replay
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.validator import Broken, validate
 from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
-from bench.plans.brute import length, makespan, shortest
+from bench.plans.brute import Put, length, makespan, replayed, shortest
 from bench.plans.problems import TINY, generated, impossible
 from bench.plans.proposed import proposal_of
 
@@ -120,8 +121,23 @@ def _enumerate(tally: Tally, seed: int, answer: PlanAnswer) -> None:
     tally.hold("shortest plan is that of the brute force", seed, found != best and (found, best))
     bound = answer.earliest_seconds
     tally.hold("bound is no higher than the optimum", seed, bound > of_all and (bound, of_all))
+    tally.hold("replay is that of the rule", seed, _replayed(answer, Random(seed)))
     claims = answer.plan.is_optimal and _length(answer.problem, answer.plan) != best
     tally.hold("what is proven is optimal", seed, claims and (answer.plan.makespan_seconds, best))
+
+
+def _replayed(answer: PlanAnswer, random: Random) -> object:
+    """Return the ends of the replay and of the rule, counted second after second, where they differ."""
+    problem, replay = answer.problem, Replay(answer.problem, answer.plan)
+    names = [step.task.name for step in replay.steps]
+    seconds = [random.choice((0, 1, 2, 5, 9)) for _ in names]
+    put = [
+        Put(problem.task_by_name[one.task], problem.node_by_name[one.node], one.start_seconds, one.end_seconds)
+        for one in answer.plan.placements
+    ]
+    ends = dict(zip(names, replay.ends(seconds, shares_links=False), strict=True))
+    expected = replayed(problem, put, dict(zip(names, seconds, strict=True)))
+    return ends != expected and (ends, expected)
 
 
 def _length(problem: Problem, plan: Plan) -> tuple[int, int]:

@@ -5,7 +5,7 @@ starts later than it could may start then, without making anything later.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations, product
 
 from analyzer.capacity.planner.problem import Node, Problem, Task
@@ -139,3 +139,61 @@ def _fits(task: Task, start: int, end: int, node: Node, there: list[Put]) -> boo
     if start == end:
         return True
     return all(has_room([task, *(each.task for each in there if each.start <= at < each.end)], node) for at in moments)
+
+
+def replayed(problem: Problem, put: Sequence[Put], seconds: dict[str, int]) -> dict[str, int]:
+    """Return when each task ends if they take so long, second after second by the rule of docs/planning.md.
+
+    A task starts as soon as its inputs are there and its node has room; those that wait are served in the order of the
+    plan. Ahead of one before it whose inputs are late a task goes from its own planned start on. Links are not shared.
+    """
+    depth = {task.name: number for number, task in enumerate(problem.order)}
+    dispatch = _Dispatch(problem, sorted(put, key=lambda each: (each.start, depth[each.task.name])), seconds)
+    now = 0
+    while len(dispatch.starts) < len(put):
+        while dispatch.starts_any(now):  # what ends as it starts lets others start at once
+            pass
+        now += 1
+    return {name: start + seconds[name] for name, start in dispatch.starts.items()}
+
+
+@dataclass
+class _Dispatch:
+    """Whoever starts the tasks of a plan, and when each has started."""
+
+    problem: Problem
+    order: Sequence[Put]
+    seconds: dict[str, int]
+    starts: dict[str, int] = field(default_factory=dict)
+
+    def starts_any(self, now: int) -> bool:
+        """Start what may start now, and return whether there was any."""
+        before = len(self.starts)
+        for at, each in enumerate(self.order):
+            name = each.task.name
+            is_due = name not in self.starts and self._is_ready(each, now)
+            if is_due and (not self.seconds[name] or self._is_served(at, now)):
+                self.starts[name] = now
+        return len(self.starts) > before
+
+    def _is_ready(self, put: Put, now: int) -> bool:
+        ready = [put.task.earliest_start_seconds, put.node.available_from_seconds]
+        for each in put.task.inputs:
+            if each.task not in self.starts:
+                return False
+            source = next(other for other in self.order if other.task.name == each.task)
+            start = self.starts[each.task]
+            ended = Put(source.task, source.node, start, start + self.seconds[each.task])
+            ready.append(arrival(self.problem, ended, put.node, each.bytes))
+        return now >= max(ready)
+
+    def _is_served(self, at: int, now: int) -> bool:
+        """Return whether a task whose inputs are there finds room that nobody before it has the first claim to."""
+        put = self.order[at]
+        there = [each for each in self.order if each.node is put.node and self.seconds[each.task.name]]
+        waiting = [each for each in self.order[:at] if each in there and each.task.name not in self.starts]
+        if waiting and (now < put.start or any(self._is_ready(each, now) for each in waiting)):
+            return False
+        begun = [each.task for each in there if each.task.name in self.starts]
+        running = [task for task in begun if self.starts[task.name] + self.seconds[task.name] > now]
+        return has_room([*running, put.task], put.node)

@@ -52,15 +52,17 @@ class Binding:
     """What keeps every plan from being shorter than `seconds`.
 
     `path`: the tasks in `tasks`, one after the other, with the transfers that no placement avoids. `resource`: all the
-    work in `tasks` on what the nodes in `nodes` have of `resource`. `search`: CP-SAT has
-    looked at all plans, and no single reason says why.
+    work in `tasks` on what the nodes in `nodes` have of `resource`. `rounds`: at most `turns` of `tasks` run at a time
+    on `nodes`, one round after the other. `search`: CP-SAT has ruled out every plan that is shorter than `seconds`, and
+    no single reason says why.
     """
 
-    kind: Literal["path", "resource", "search"]
+    kind: Literal["path", "resource", "rounds", "search"]
     seconds: int
     tasks: tuple[str, ...] = ()
     resource: str | None = None  # one of problem.RESOURCES
     nodes: tuple[str, ...] = ()
+    turns: int | None = None
 
 
 @dataclass(frozen=True)

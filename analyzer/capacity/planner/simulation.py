@@ -1,21 +1,22 @@
 """What a plan comes to when its tasks take as long as they do: its nodes and order are kept, its durations drawn.
 
-A task starts as soon as its inputs are there and those tasks have ended whose room on the node it takes over in the
-plan. Which those are is settled once: each task takes what it needs from what was never used, and then from tasks that
-have ended (a resource flow: Artigues, Michelon and Reusser, "Insertion techniques for static and dynamic
-resource-constrained project scheduling", 2003). So no draw can overfill a node, none looks at durations that are not
-known yet, and with the planned durations nothing is later than planned.
+A task starts as soon as its inputs are there and its node has room, whoever left it. Tasks that wait for a node are
+served in the order of the plan: one that finds no room has the first claim to what comes free. A task goes ahead of one
+before it in the plan whose inputs are late, though not before its own planned start: until then the plan keeps the room
+for the other. So no draw can overfill a node, none looks at durations that are not known yet, and with the planned
+durations nothing is later than planned, but for transfers, which share their links.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import ceil, exp, log
+from heapq import heapify, heappop, heappush
+from math import ceil, exp, inf, log
 from random import Random
 
+from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.plan import Placement, Plan
-from analyzer.capacity.planner.problem import RESOURCES, Duration, Problem, Task
+from analyzer.capacity.planner.problem import Duration, Problem, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,48 +90,39 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One task of the replay: no earlier than `release`, after its transfers, and after the tasks at `room_of`."""
+    """One task of the replay: no earlier than `release`, after its transfers, and with `need` of what its node has."""
 
     task: Task
     release: int
     transfers: tuple[Transfer, ...]
-    room_of: tuple[int, ...]
+    node: int
+    need: int  # packed, see Instance
+    planned: int  # its start, in seconds
     deadline_seconds: int | None  # the earlier of its own and that of all
     duration: Duration  # on the plan's node
 
 
-def steps_of(problem: Problem, plan: Plan) -> list[Step]:
-    """Return the plan's tasks, each after all that it waits for; the plan must be one that fits its nodes."""
+def _steps_of(problem: Problem, plan: Plan) -> list[Step]:
+    """Return the plan's tasks in the order of their starts, each after all that it waits for."""
     depth = {task.name: number for number, task in enumerate(problem.order)}
     placements = sorted(plan.placements, key=lambda each: (each.start_seconds, depth[each.task]))
     number = {each.task: at for at, each in enumerate(placements)}
-    room = _rooms(problem, placements)
+    node_number = {node.name: at for at, node in enumerate(problem.nodes)}
+    need = dict(zip(problem.task_by_name, Instance(problem).need, strict=True))
     steps = []
-    for at, placed in enumerate(placements):
+    for placed in placements:
         task, node = problem.task_by_name[placed.task], problem.node_by_name[placed.node]
         deadlines = [each for each in (task.deadline_seconds, problem.deadline_seconds) if each is not None]
-        transfers = [
+        transfers = tuple(
             _transfer(problem, plan.by_task[each.task], placed, number[each.task], each.bytes) for each in task.inputs
-        ]
+        )
         release = max(task.earliest_start_seconds, node.available_from_seconds)
         duration = task.duration_on(node)
         assert duration is not None, f"BUG: how long {task.name} takes on {node.name} is not known"  # noqa: S101
-        steps.append(Step(task, release, tuple(transfers), room[at], min(deadlines, default=None), duration))
+        due = min(deadlines, default=None)
+        at = node_number[node.name]
+        steps.append(Step(task, release, transfers, at, need[task.name], placed.start_seconds, due, duration))
     return steps
-
-
-def ends_of(steps: Sequence[Step], seconds: Sequence[int]) -> list[int]:
-    """Return when each task ends if they take so long."""
-    ends: list[int] = []
-    for step, lasts in zip(steps, seconds, strict=True):
-        start = step.release
-        for transfer in step.transfers:
-            arrives = ends[transfer.before] + transfer.seconds
-            start = max(start, arrives)
-        for other in step.room_of:
-            start = max(start, ends[other])
-        ends.append(start + lasts)
-    return ends
 
 
 def _transfer(problem: Problem, before: Placement, after: Placement, number: int, size_bytes: int) -> Transfer:
@@ -145,122 +137,147 @@ def _transfer(problem: Problem, before: Placement, after: Placement, number: int
     return Transfer(number, problem.network.seconds(medium, size_bytes), links)
 
 
-def _rooms(problem: Problem, placements: Sequence[Placement]) -> list[tuple[int, ...]]:
-    """Return for each task those on its node that must have ended before it, so that there is room."""
-    found = [set[int]() for _ in placements]
-    for node in problem.nodes:
-        there = [at for at, each in enumerate(placements) if each.node == node.name]
-        there = [at for at in there if placements[at].end_seconds > placements[at].start_seconds]
-        for resource in RESOURCES:
-            needs = {at: int(getattr(problem.task_by_name[placements[at].task], resource)) for at in there}
-            _hand_on(needs, getattr(node, resource), placements, found)
-    return [tuple(sorted(each)) for each in found]
+class Replay:
+    """A plan as it would go: its nodes and the order of its tasks, for any durations."""
 
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.steps = _steps_of(problem, plan)
+        self.free = Instance(problem).free
+        self.guard = Instance(problem).guard
+        self.sends: list[list[tuple[int, Transfer]]] = [[] for _ in self.steps]
+        self.queues: list[list[int]] = [[] for _ in self.free]  # of each node, in the order of the plan
+        for at, step in enumerate(self.steps):
+            self.queues[step.node].append(at)
+            for transfer in step.transfers:
+                self.sends[transfer.before].append((at, transfer))
 
-def _hand_on(needs: dict[int, int], free: int, placements: Sequence[Placement], found: list[set[int]]) -> None:
-    """Hand one resource of one node from task to task in the order of their starts, and note who waits for whom."""
-    held: dict[int, int] = {}
-    for at, need in needs.items():
-        start, missing = placements[at].start_seconds, need
-        taken = min(free, missing)
-        free, missing = free - taken, missing - taken
-        over = [other for other in held if placements[other].end_seconds <= start]
-        over.sort(key=lambda other: (other not in found[at], placements[other].end_seconds))
-        for other in over:
-            taken = min(held[other], missing)
-            if taken:
-                found[at].add(other)
-                held[other] -= taken
-                missing -= taken
-        if missing:
-            raise AssertionError(f"BUG: {placements[at].node} is too full for {placements[at].task}: validate it first")
-        held[at] = need
+    def ends(self, seconds: Sequence[int], *, shares_links: bool = True) -> list[int]:
+        """Return when each task ends if they take so long; whole seconds, rounded up.
+
+        A transfer goes at its full rate divided by the number of those on the most crowded of its links: the least that
+        fair sharing gives it. Links: a node's disk for local copies, its ports within a rack, a rack's uplinks between
+        racks, and the network storage, which all share. Without `shares_links` each has them to itself.
+        """
+        return _Course(self, seconds, shares_links).run()
 
 
 _HAIR = 1e-6  # seconds: less than this is left of a transfer only by rounding
-
-
-def contended_ends_of(steps: Sequence[Step], seconds: Sequence[int]) -> list[int]:
-    """Return when each task ends if they take so long and transfers slow each other down; whole seconds, rounded up.
-
-    A transfer goes at its full rate divided by the number of those on the most crowded of its links. That is the least
-    that fair sharing gives it, so what is found is an upper end of what contention costs. Links: a node's disk for
-    local copies, its ports within a rack, a rack's uplinks between racks, and the network storage, which all share.
-    """
-    return _Course(steps, seconds).run()
+_END, _WAKE, _RELEASE = range(3)
 
 
 class _Course:
     """One replay as it goes: tasks that run, data that moves, and what each task still waits for."""
 
-    def __init__(self, steps: Sequence[Step], seconds: Sequence[int]) -> None:
-        self._steps, self._seconds = steps, seconds
-        self._ends = [0.0] * len(steps)
-        self._waits = [1 + len(step.transfers) + len(step.room_of) for step in steps]  # one for its release
-        self._sends: list[list[tuple[int, float, tuple[str, ...]]]] = [[] for _ in steps]
-        self._frees: list[list[int]] = [[] for _ in steps]
-        for at, step in enumerate(steps):
-            for transfer in step.transfers:
-                self._sends[transfer.before].append((at, float(transfer.seconds), transfer.links))
-            for other in step.room_of:
-                self._frees[other].append(at)
-        # What comes: (when, whether a task ends, which); releases before ends only matters for equal moments.
-        self._coming = [(float(step.release), False, at) for at, step in enumerate(steps)]
-        self._coming.sort()
+    def __init__(self, replay: Replay, seconds: Sequence[int], shares_links: bool) -> None:
+        self._replay, self._seconds, self._shares_links = replay, seconds, shares_links
+        steps = replay.steps
+        self._free = list(replay.free)
+        self._first = [0] * len(self._free)  # of each queue: all before it have started
+        self._ends = [-1.0] * len(steps)
+        self._has_started = [False] * len(steps)
+        self._waits = [1 + len(step.transfers) for step in steps]  # one for its release
+        self._coming = [(float(step.release), _RELEASE, at) for at, step in enumerate(steps)]
+        heapify(self._coming)
         # Of each transfer under way: the task that waits for it, the seconds left at full rate, its links.
-        self._moving: list[int] = []
-        self._left: list[float] = []
-        self._links: list[tuple[str, ...]] = []
-        self._now = 0.0
+        self._moving: list[tuple[int, float, tuple[str, ...]]] = []
+        self._slowed: list[int] = []
+        self._arrival = inf  # when the next of them is there
+        self._moved_at = self._now = 0.0
 
     def run(self) -> list[int]:
         """Return when each task ends."""
         while self._coming or self._moving:
-            slowed = self._slowed()
-            moments = [self._now + left * slow for left, slow in zip(self._left, slowed, strict=True)]
-            until = min([*moments, *(when for when, _, _ in self._coming[:1])])
-            self._left = [left - (until - self._now) / slow for left, slow in zip(self._left, slowed, strict=True)]
-            self._now = until
-            self._arrived()
+            self._now = min(self._arrival, self._coming[0][0] if self._coming else inf)
+            touched = set[int]()
+            if self._arrival <= self._now:
+                self._arrived(touched)
             while self._coming and self._coming[0][0] <= self._now:
-                self._came(*heappop(self._coming)[1:])
+                self._came(*heappop(self._coming)[1:], touched)
+            for node in touched:
+                self._serve(node)
+        if min(self._ends) < 0:
+            raise AssertionError("BUG: a task never started: validate the plan first")
         return [ceil(end - _HAIR) for end in self._ends]
 
-    def _slowed(self) -> list[int]:
-        """Return by how much each transfer is slowed down: those on its most crowded link."""
-        crowd = Counter(link for links in self._links for link in links)
-        return [max(crowd[link] for link in links) for links in self._links]
-
-    def _arrived(self) -> None:
-        done = [at for at, left in zip(self._moving, self._left, strict=True) if left <= _HAIR]
-        if done:
-            kept = [number for number, left in enumerate(self._left) if left > _HAIR]
-            self._moving = [self._moving[number] for number in kept]
-            self._left = [self._left[number] for number in kept]
-            self._links = [self._links[number] for number in kept]
-            for at in done:
-                self._less(at)
-
-    def _came(self, is_end: bool, at: int) -> None:
-        if not is_end:
-            self._less(at)
+    def _came(self, kind: int, at: int, touched: set[int]) -> None:
+        step = self._replay.steps[at]
+        if kind == _RELEASE:
+            self._less(at, touched)
             return
-        self._ends[at] = self._now
-        for other in self._frees[at]:
-            self._less(other)
-        for after, left, links in self._sends[at]:
-            if left > 0:
-                self._moving.append(after)
-                self._left.append(left)
-                self._links.append(links)
-            else:
-                self._less(after)
+        touched.add(step.node)
+        if kind == _END:
+            self._free[step.node] += step.need if self._seconds[at] else 0
+            sends = [(after, transfer) for after, transfer in self._replay.sends[at] if transfer.seconds]
+            for after, transfer in self._replay.sends[at]:
+                if not transfer.seconds:
+                    self._less(after, touched)
+            if sends:
+                self._move(
+                    [(after, float(one.seconds), one.links if self._shares_links else ()) for after, one in sends]
+                )
 
-    def _less(self, at: int) -> None:
-        """Note that a task waits for one thing less; with nothing left it runs."""
+    def _less(self, at: int, touched: set[int]) -> None:
+        """Note that a task waits for one thing less; with nothing left it is served in its turn."""
         self._waits[at] -= 1
-        if self._waits[at] == 0:
-            heappush(self._coming, (self._now + self._seconds[at], True, at))
+        if self._waits[at]:
+            return
+        step = self._replay.steps[at]
+        if not self._seconds[at]:  # what ends as it starts takes nothing
+            self._start(at)
+        touched.add(step.node)
+        if step.planned > self._now:
+            heappush(self._coming, (float(step.planned), _WAKE, at))
+
+    def _serve(self, node: int) -> None:
+        """Start what waits for the node and finds room, in the order of the plan."""
+        queue, steps, guard = self._replay.queues[node], self._replay.steps, self._replay.guard
+        first = self._first[node]
+        while first < len(queue) and self._has_started[queue[first]]:
+            first += 1
+        self._first[node] = first
+        overtakes = False
+        for place in range(first, len(queue)):
+            at = queue[place]
+            if self._has_started[at]:
+                continue
+            if overtakes and steps[at].planned > self._now:
+                return
+            if self._waits[at]:
+                overtakes = overtakes or self._seconds[at] > 0
+            elif (self._free[node] - steps[at].need) & guard != guard:
+                return  # it has the first claim to what comes free
+            else:
+                self._free[node] -= steps[at].need
+                self._start(at)
+
+    def _start(self, at: int) -> None:
+        self._has_started[at] = True
+        self._ends[at] = self._now + self._seconds[at]
+        heappush(self._coming, (self._ends[at], _END, at))
+
+    def _move(self, more: list[tuple[int, float, tuple[str, ...]]]) -> None:
+        """Bring what is under way up to now, and put more beside it: that changes how fast each goes."""
+        gone = self._now - self._moved_at
+        self._moving = [
+            (at, left - gone / slow, links) for (at, left, links), slow in zip(self._moving, self._slowed, strict=True)
+        ]
+        self._moving += more
+        self._resume()
+
+    def _resume(self) -> None:
+        crowd = Counter(link for _, _, links in self._moving for link in links)
+        self._slowed = [max((crowd[link] for link in links), default=1) for _, _, links in self._moving]
+        self._moved_at = self._now
+        arrivals = (left * slow for (_, left, _), slow in zip(self._moving, self._slowed, strict=True))
+        self._arrival = self._now + max(0.0, min(arrivals, default=inf))
+
+    def _arrived(self, touched: set[int]) -> None:
+        self._move([])
+        done = [at for at, left, _ in self._moving if left <= _HAIR]
+        self._moving = [each for each in self._moving if each[1] > _HAIR]
+        self._resume()
+        for at in done:
+            self._less(at, touched)
 
 
 _DRAWS = 1000
@@ -283,13 +300,14 @@ def simulate(
     if not 0 < draws <= _DRAWS_MAX:
         raise ValueError(f"draw 1 to {_DRAWS_MAX:,} times, not {draws:,}")
     real = samples or {}
-    steps = steps_of(problem, plan)
+    replay = Replay(problem, plan)
+    steps = replay.steps
     draw = [drawn_from(step.duration, real.get(step.task.name, ())) for step in steps]
     durations = {step.task.name: step.duration for step in steps}
     random = Random(seed)  # noqa: S311 - no secret: repeatable is what is wanted
     finishes, on_time = [], 0
     for _ in range(draws):
-        ends = ends_of(steps, [one(random) for one in draw])
+        ends = replay.ends([one(random) for one in draw])
         finishes.append(max(ends))
         on_time += all(
             step.deadline_seconds is None or end <= step.deadline_seconds for step, end in zip(steps, ends, strict=True)
@@ -309,9 +327,9 @@ def simulate(
 
 def links_cost_seconds(problem: Problem, plan: Plan) -> int:
     """Return how much later the plan ends, with the planned durations, where transfers share their links."""
-    steps = steps_of(problem, plan)
-    seconds = [step.duration.p50_seconds for step in steps]
-    return max(contended_ends_of(steps, seconds)) - max(ends_of(steps, seconds))
+    replay = Replay(problem, plan)
+    seconds = [step.duration.p50_seconds for step in replay.steps]
+    return max(0, max(replay.ends(seconds)) - max(replay.ends(seconds, shares_links=False)))
 
 
 def _quantile(ascending: Sequence[int], share: float) -> int:

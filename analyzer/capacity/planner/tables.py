@@ -4,19 +4,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
+from agent.wire.units import MINUTE_SECONDS, MINUTE_US, SECOND_US
+from analyzer.capacity.planner.amounts import about, again, brief, exact, short_when, when
 from analyzer.capacity.planner.facts import Compared, PlanFacts, TaskFact, Unseen
 from analyzer.capacity.planner.ledger import History
 from analyzer.capacity.planner.plan import Binding, Change, Solver
 from analyzer.capacity.planner.problem import MEDIA, Medium
-from analyzer.period import local
 from analyzer.text.words import (
-    NO_BREAK,
     UNKNOWN,
     bytes_words,
     counted,
-    day,
-    moment_words,
     money,
     money_decimals,
     nearest,
@@ -25,7 +22,6 @@ from analyzer.text.words import (
     span_words,
 )
 
-_NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
 _SURE = 0.995  # draws never say that something is certain
 
 _SOLVER_WORDS: dict[Solver, str] = {
@@ -41,63 +37,6 @@ _MEDIUM_WORDS: dict[Medium, str] = {
     "cross_rack": "cross-rack network",
     "storage": "network storage",
 }
-
-
-def when(instant: int, timezone: str, near: int) -> str:
-    """Return a moment as "Fri 14:20", or with its day of the month where it is a week from `near` or more."""
-    at = local(instant, timezone)
-    if abs(instant - near) >= _NAMED_DAYS_US:
-        return moment_words(instant, timezone)
-    return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
-
-
-def _short_when(instant: int, timezone: str, near: int) -> str:
-    """Return a moment for a column: "Fri 14:20", or "27 Nov 14:20" where it is a week from `near` or more."""
-    told = when(instant, timezone, near)
-    return told if abs(instant - near) < _NAMED_DAYS_US else told.split(" ", 1)[1]
-
-
-def again(instant: int, timezone: str, near: int) -> str:
-    """Return a moment that is told beside `near`: its time alone on the same day."""
-    at = local(instant, timezone)
-    return f"{at:%H:%M}" if at.date() == local(near, timezone).date() else when(instant, timezone, near)
-
-
-def about(seconds: int) -> str:
-    """Return a span as people say it: "40 s", "28 min", "8 h", "8 h 30 min", "2 d 3 h"."""
-    if seconds < MINUTE_SECONDS:
-        return f"{seconds} s".replace(" ", NO_BREAK)
-    minutes = nearest(seconds, MINUTE_SECONDS)
-    if minutes < HOUR_SECONDS // MINUTE_SECONDS:
-        return f"{minutes} min".replace(" ", NO_BREAK)
-    if seconds < 2 * DAY_SECONDS:
-        return _two(minutes // 60, "h", minutes % 60, "min")
-    hours = nearest(seconds, HOUR_SECONDS)
-    return _two(hours // 24, "d", hours % 24, "h")
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    rest = f" {small} {small_unit}" if small else ""
-    return f"{large} {large_unit}{rest}".replace(" ", NO_BREAK)
-
-
-def brief(seconds: int) -> str:
-    """Return a span for a narrow column: "40 s", "28 min", "1.3 h", "2.5 d"."""
-    if seconds < HOUR_SECONDS - MINUTE_SECONDS // 2:
-        return about(seconds)
-    unit, word = (HOUR_SECONDS, "h") if seconds < 2 * DAY_SECONDS else (DAY_SECONDS, "d")
-    return f"{nearest(10 * seconds, unit) / 10:,.1f}{NO_BREAK}{word}"
-
-
-def exact(seconds: int) -> str:
-    """Return a span to the second, without the zeros at its end: "9 h 00 min 11 s", "9 h 30 min", "5 h", "40 s"."""
-    hours, minutes, rest = seconds // HOUR_SECONDS, seconds // MINUTE_SECONDS % 60, seconds % MINUTE_SECONDS
-    parts = [f"{hours:,} h"] if hours else []
-    if minutes or (hours and rest):
-        parts.append(f"{minutes:02d} min" if hours else f"{minutes} min")
-    if rest or not parts:
-        parts.append(f"{rest:02d} s" if parts else f"{rest} s")
-    return " ".join(parts).replace(" ", NO_BREAK)
 
 
 def _medium_words(medium: Medium, *, on_ssd: bool) -> str:
@@ -133,14 +72,19 @@ def sentence(facts: PlanFacts) -> str:
 
 
 def _binding_words(bound: Binding) -> str:
-    """Return what keeps every plan from being shorter."""
+    """Return what keeps every plan from being shorter than the bound."""
     if bound.kind == "path":
         return f"the critical path {_named(bound.tasks, ' → ')} binds"
     if bound.kind == "resource":
         what = _RESOURCE_WORDS.get(bound.resource or "", "capacity")
         verb, whose = ("bind", "them") if what.endswith("s") else ("binds", "it")
         return f"the {what} of {_named(bound.nodes)} {verb}: {counted(len(bound.tasks), 'task')} share {whose}"
-    return "CP-SAT has ruled out every shorter plan"
+    if bound.kind == "rounds":
+        at_once = (
+            f"of {counted(len(bound.tasks), 'task')} at most {bound.turns:,} run at a time on {_named(bound.nodes)}"
+        )
+        return f"{at_once}, one round after the other"
+    return f"CP-SAT has ruled out every plan that takes less than {exact(bound.seconds)}"
 
 
 def has_spread(facts: PlanFacts) -> bool:
@@ -334,8 +278,8 @@ def _placed(one: TaskFact, facts: PlanFacts) -> PlacedRow:
         plain(one.task),
         plain(one.node),
         place or UNKNOWN,
-        _short_when(one.start_at, facts.timezone, facts.start_at),
-        _short_when(one.end_at, facts.timezone, facts.start_at),
+        short_when(one.start_at, facts.timezone, facts.start_at),
+        short_when(one.end_at, facts.timezone, facts.start_at),
         exact((one.end_at - one.start_at) // SECOND_US),
         NOT_APPLICABLE if one.slack_seconds is None else about(one.slack_seconds),
         about(waits) if waits else UNKNOWN,
@@ -395,11 +339,15 @@ def _above(ratio: float | None) -> str:
 
 
 def why_words(facts: PlanFacts) -> str | None:
-    """Return what keeps every plan from being shorter, as a sentence."""
+    """Return what keeps every plan from being shorter, as a sentence, and that the one above is not proven shortest."""
     if facts.bound is None:
         return None
     words = _binding_words(facts.bound)
-    return f"{words[0].upper()}{words[1:]}."
+    if facts.is_optimal and facts.bound.kind == "search":
+        words = "CP-SAT has ruled out every shorter plan"
+    shortest = min((one.makespan_seconds for one in facts.compared), default=facts.bound.seconds)
+    between = "" if shortest <= facts.bound.seconds else " Whether a plan ends in between is not known."
+    return f"{words[0].upper()}{words[1:]}.{between}"
 
 
 def change_rows(facts: PlanFacts) -> list[tuple[str, str]]:
@@ -482,9 +430,11 @@ def _unseen_words(one: Unseen) -> str:
 
 def _links_words(cost_seconds: int | None) -> str:
     planned = "concurrent transfers are planned as if each had its links to itself"
-    if cost_seconds is None:
+    if not cost_seconds:
         return planned
-    return f"{planned}; when they share, the plan ends {about(cost_seconds)} later" if cost_seconds > 0 else planned
+    return (
+        f"{planned}; they share them, which ends the plan {about(cost_seconds)} later: P50, P90 and P(on time) have it"
+    )
 
 
 def _spread_words(facts: PlanFacts) -> str:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analyzer.capacity.planner.amounts import about, exact
 from analyzer.capacity.planner.facts import Finish
 from analyzer.capacity.planner.plan import Binding, Change, Verdict
-from analyzer.capacity.planner.tables import about, chance, exact, sentence
+from analyzer.capacity.planner.tables import chance, sentence, why_words
 from analyzer.text.words import NO_BREAK
 from tests.analyzer.capacity.planner_answers import answered, asked, impossible, of_ledger, on_time
 from tests.analyzer.capacity.planner_example import HOUR
@@ -144,3 +145,18 @@ def test_a_plan_that_may_stay_as_it_is_says_so() -> None:
     told = said(sentence(on_time(changes=(), is_planned=True)))
     assert told.startswith("Nothing has to be moved or delayed. Estimated finish ")
     assert "OLB" not in told
+
+
+def test_what_is_told_of_a_search_is_what_it_proved() -> None:
+    """A bound below every plan that was found rules out what is shorter than it, and no more."""
+    proven = on_time(bound=Binding("search", 9 * HOUR + 10), is_optimal=True)
+    assert "CP-SAT has ruled out every shorter plan." in str(why_words(proven))
+    above = on_time(bound=Binding("search", 8 * HOUR), is_optimal=False)
+    assert said(str(why_words(above))) == (
+        "CP-SAT has ruled out every plan that takes less than 8 h. Whether a plan ends in between is not known."
+    )
+    rounds = on_time(bound=Binding("rounds", 8 * HOUR, ("a", "b", "c"), nodes=("n",), turns=2), is_optimal=False)
+    assert said(str(why_words(rounds))) == (
+        "Of 3 tasks at most 2 run at a time on n, one round after the other. "
+        "Whether a plan ends in between is not known."
+    )

@@ -14,14 +14,14 @@ from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import RESOURCES, Duration, Input, Network, Node, Problem, Task
 from analyzer.capacity.planner.schedule import plan_of
 from analyzer.capacity.planner.simulation import (
-    contended_ends_of,
+    Replay,
     drawn_from,
-    ends_of,
     links_cost_seconds,
     simulate,
-    steps_of,
 )
-from bench.plans.problems import Size, generated
+from analyzer.capacity.planner.task_file import read_tasks
+from bench.plans.brute import Put, replayed
+from bench.plans.problems import TINY, Size, generated
 from tests.analyzer.capacity.planner_example import four_tasks
 
 SMALL = Size(tasks_max=12, nodes_max=4)
@@ -114,11 +114,12 @@ def test_no_draw_overfills_a_node_or_starts_before_its_inputs(seed: int, random:
     """Whatever the durations, the order that was settled once leaves room for all, and data arrives first."""
     problem = generated(seed, SMALL)
     plan = planned(problem)
-    steps = steps_of(problem, plan)
-    # A task of no length takes no room in the plan, and so has none to wait for.
-    seconds = [random.randint(0, 9000) if step.task.seconds else 0 for step in steps]
-    for ends in (ends_of(steps, seconds), contended_ends_of(steps, seconds)):
-        spans = {step.task.name: (end - lasts, end) for step, lasts, end in zip(steps, seconds, ends, strict=True)}
+    replay = Replay(problem, plan)
+    seconds = [random.randint(0, 9000) if step.task.seconds else 0 for step in replay.steps]
+    for ends in (replay.ends(seconds), replay.ends(seconds, shares_links=False)):
+        spans = {
+            step.task.name: (end - lasts, end) for step, lasts, end in zip(replay.steps, seconds, ends, strict=True)
+        }
         _held(problem, plan, spans)
 
 
@@ -144,12 +145,11 @@ def test_as_planned_nothing_is_later_than_planned(seed: int) -> None:
     """The replay waits for no more than the plan did; and for shared links only ever longer."""
     problem = generated(seed, SMALL)
     plan = planned(problem)
-    steps = steps_of(problem, plan)
-    seconds = [step.task.seconds for step in steps]
-    ends = ends_of(steps, seconds)
-    assert all(end <= plan.by_task[step.task.name].end_seconds for step, end in zip(steps, ends, strict=True))
-    contended = contended_ends_of(steps, seconds)
-    assert all(later >= end for later, end in zip(contended, ends, strict=True))
+    replay = Replay(problem, plan)
+    seconds = [step.task.seconds for step in replay.steps]
+    ends = replay.ends(seconds, shares_links=False)
+    assert all(end <= plan.by_task[step.task.name].end_seconds for step, end in zip(replay.steps, ends, strict=True))
+    contended = replay.ends(seconds)
     assert links_cost_seconds(problem, plan) == max(contended) - max(ends)
 
 
@@ -182,15 +182,53 @@ def test_transfers_that_share_a_link_slow_each_other_down(
     """The solvers take each transfer as if it were alone; this is how much that may hide."""
     problem, plan = _fan(media, network)
     assert links_cost_seconds(problem, plan) == later
-    steps = steps_of(problem, plan)
-    seconds = [step.duration.p50_seconds for step in steps]
-    assert max(contended_ends_of(steps, seconds)) == plan.makespan_seconds + later
+    replay = Replay(problem, plan)
+    seconds = [step.duration.p50_seconds for step in replay.steps]
+    assert max(replay.ends(seconds)) == plan.makespan_seconds + later
 
 
-def test_a_plan_that_does_not_fit_is_our_own_mistake() -> None:
-    """Whoever simulates a proposal has it validated first."""
-    problem = Problem((Task("a", 1, 0, Duration.of(5)), Task("b", 1, 0, Duration.of(5))), (Node("n", 1, 0),))
+ROOM = """
+start: 2026-11-27T05:00
+finish_by: 2026-11-27T07:30
+nodes:
+  n1: {cpus: 16, memory: 128 GB, gpus: 2, hbm: 80 GB}
+tasks:
+  a: {cpus: 1, memory: 1 GB, gpu: 1, duration: {p10: 30 min, p50: 60 min, p90: 180 min}}
+  b: {cpus: 1, memory: 1 GB, gpu: 1, duration: 61 min}
+  c: {cpus: 1, memory: 1 GB, gpu: 1, duration: 60 min}
+"""
+
+
+def test_a_task_takes_whichever_room_comes_free_first() -> None:
+    """c waits for a GPU, not for the one that a leaves in the plan: where a takes long it follows b."""
+    problem = read_tasks(ROOM, now=0).problem()
+    outlook = simulate(problem, planned(problem), draws=10_000)
+    assert outlook.on_time_ratio == pytest.approx(0.857, abs=0.03)
+
+
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_the_replay_is_that_of_the_rule_second_after_second(seed: int, random: Random) -> None:
+    """Whatever the durations: the events of the replay are those that the rule of the docs has, links to themselves."""
+    problem = generated(seed, Size(8, 2, TINY.seconds))
     plan = planned(problem)
-    both = tuple(each.__class__(each.task, each.node, 0, 5) for each in plan.placements)
-    with pytest.raises(AssertionError, match="BUG: n is too full for"):
-        simulate(problem, Plan("said", both, ()))
+    put = [
+        Put(problem.task_by_name[each.task], problem.node_by_name[each.node], each.start_seconds, each.end_seconds)
+        for each in plan.placements
+    ]
+    replay = Replay(problem, plan)
+    seconds = [random.choice((0, 1, 2, 5, 9)) for _ in replay.steps]
+    ends = replay.ends(seconds, shares_links=False)
+    names = [step.task.name for step in replay.steps]
+    expected = replayed(problem, put, dict(zip(names, seconds, strict=True)))
+    assert dict(zip(names, ends, strict=True)) == expected
+
+
+def test_an_array_ends_when_its_work_is_done() -> None:
+    """500 of about an hour on 20 GPUs: each takes the GPU that is free, so none is idle until the last are begun."""
+    hour = Duration(1800, 3600, 7200)
+    tasks = tuple(Task(f"s{number}", 1, 0, hour, gpus=1) for number in range(500))
+    problem = Problem(tasks, (Node("n", 64, 0, gpus=20),))
+    outlook = simulate(problem, planned(problem), draws=60)
+    draw, random = drawn_from(hour), Random(5)
+    work = sum(draw(random) for _ in range(20_000)) / 20_000 * 500 / 20
+    assert 0.95 * work < outlook.p10_seconds < outlook.p90_seconds < 1.05 * work + hour.p90_seconds

@@ -96,8 +96,8 @@ def test_too_much_work_for_the_nodes_is_impossible_and_the_resource_is_named() -
 
 
 def test_what_only_a_search_can_prove_is_proven_impossible() -> None:
-    """Three tasks of three cores on two nodes of four: by work 1.2 h would do, by shape it is 2 h."""
-    tasks = tuple(task(name, 1, cpus=3) for name in "abc")
+    """One task of three cores and three of two on two nodes of four: by work 1.2 h would do, by shape it is 2 h."""
+    tasks = tuple(task(name, 1, cpus) for name, cpus in zip("abcd", (3, 2, 2, 2), strict=True))
     problem = Problem(tasks, (node("n1"), node("n2")), deadline_seconds=round(1.5 * HOUR))
     assert solve(problem, PATIENCE_SECONDS).verdict == "impossible"
     without = solve(problem, seconds=0.2, solvers=HEURISTICS)
@@ -169,3 +169,26 @@ def test_what_cp_sat_proves_is_what_trying_everything_finds(seed: int) -> None:
     assert answer.plan.makespan_seconds == makespan(shortest(problem))
     assert lower_bound(Instance(problem)).seconds <= answer.plan.makespan_seconds
     assert validate(problem, proposal_of(answer.plan)).is_valid
+
+
+def equal(count: int, minutes: int = 20, deadline_seconds: int | None = None) -> Problem:
+    """Return so many equal tasks of one GPU each, on two nodes of four."""
+    tasks = tuple(Task(f"s{number}", 4, 32 * GB, Duration.of(minutes * 60), gpus=1) for number in range(count))
+    nodes = tuple(Node(name, 64, 1000 * GB, gpus=4, hbm_bytes=80 * GB) for name in ("n0", "n1"))
+    return Problem(tasks, nodes, deadline_seconds=deadline_seconds)
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(8, 1), (9, 2), (16, 2), (17, 3), (500, 63)])
+def test_equal_tasks_take_whole_rounds(count: int, rounds: int) -> None:
+    """The work of 17 on 8 GPUs is 42 min, and none of them can be cut: no plan is shorter than an hour."""
+    answer = solve(equal(count), 5, solvers=HEURISTICS)
+    assert answer.earliest_seconds == answer.plan.makespan_seconds == rounds * 1200
+    assert answer.plan.is_optimal
+
+
+def test_a_deadline_within_the_last_round_is_proven_impossible() -> None:
+    """Without a search: the bound says it."""
+    answer = solve(equal(17, deadline_seconds=3000), 5, solvers=HEURISTICS)
+    assert answer.verdict == "impossible"
+    assert answer.plan.bound is not None
+    assert (answer.plan.bound.kind, answer.plan.bound.turns, len(answer.plan.bound.tasks)) == ("rounds", 8, 17)
