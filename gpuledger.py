@@ -334,7 +334,8 @@ def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMAN
         return _leave_the_pipe()
     finally:
         try:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed before we began
+                sys.stdout.flush()
         except BrokenPipeError:
             _leave_the_pipe()
 

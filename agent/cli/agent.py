@@ -16,9 +16,9 @@ from agent.daemon.agent import run_for_ever
 from agent.daemon.once import read_once, reading_lines
 from agent.errors import ConfigError
 from agent.quantity import duration, seconds
-from agent.run.command import CommandError, step_pattern
+from agent.run.command import CommandError, Stderr, hold_closed_streams, reports_here, spoken, step_pattern
 from agent.run.report import Wanted, profile, report
-from agent.run.watch import reports_here, spoken, watch
+from agent.run.watch import watch
 from agent.sampling.wiring import open_host_sources
 
 WORDS = {
@@ -141,6 +141,7 @@ def run(argv: list[str]) -> int:
 
     Our own failures before it has begun are 2 (usage) and 3 (world); 126 and 127 are a shell's, for no such command.
     """
+    hold_closed_streams()
     given = _run_parser().parse_args(argv)
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     try:
@@ -188,18 +189,29 @@ def _become(words: list[str]) -> int:
 
 
 def _watched(given: argparse.Namespace, words: list[str]) -> int:
+    stderr = Stderr()
+
     def say(line: str) -> None:
         if not given.quiet:
-            print(f"gpuledger: {line}", file=sys.stderr, flush=True)
+            stderr.write(f"gpuledger: {line}\n")
 
-    logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, format="gpuledger: %(message)s", stream=stderr)
     wanted = Wanted.checked(given.price, given.against, given.report, open_page=given.open, profile=given.profile)
     every = _every(given.every) if given.every else None
     steps = step_pattern(given.steps_from) if given.steps_from else None
-    config = load(settings_file(None), os.environ)
-    watched = watch(words, config, os.environ, say, every, steps)
+    watched = watch(words, _hosts_config(say), os.environ, say, every, steps)
     say(f"{spoken(words)} ended after {duration(watched.seconds)} with exit code {watched.exit_code}")
-    if not given.quiet:
-        report(watched.recording, wanted, say)
-    profile(watched.recording, wanted, say)
+    if watched.recording is not None:
+        if not given.quiet:
+            report(watched.recording, wanted, say, stderr.write)
+        profile(watched.recording, wanted, say, stderr.write)
     return watched.exit_code
+
+
+def _hosts_config(say: Callable[[str], None]) -> AgentConfig:
+    """Return the host's settings; where they are wrong it is not the command's fault, and it runs without them."""
+    try:
+        return load(settings_file(None), os.environ)
+    except ConfigError as error:
+        say(f"the host's settings are not used: {error}")
+        return load(None, {})

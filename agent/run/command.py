@@ -8,6 +8,8 @@ are told apart by the signal's si_code, which a handler of Python never sees: so
 import contextlib
 import os
 import re
+import select
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +35,51 @@ _SIGNALLED = 128
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
+STDERR = 2
+_SAY_MS = 2000  # a reader of stderr that has stopped is waited for so long, once
+
+
+class Stderr:
+    """Our words on stderr, which may be full, broken, closed or not read: what cannot be said is left out.
+
+    `print` would raise, write to stdout instead, or wait for ever, and each of them would reach the command.
+    """
+
+    def __init__(self) -> None:
+        self._given_up = False
+
+    def write(self, text: str) -> None:
+        """Say a text. The descriptor is written to: a buffer would be flushed again when the process ends."""
+        rest = text.encode(errors="replace")
+        while rest and not self._given_up:
+            try:
+                rest = rest[self._written(rest[: select.PIPE_BUF]) :]
+            except OSError:
+                self._given_up = True
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+    def _written(self, part: bytes) -> int:
+        poll = select.poll()
+        poll.register(STDERR, select.POLLOUT)
+        if not poll.poll(_SAY_MS):
+            raise BlockingIOError("nobody reads stderr")
+        return os.write(STDERR, part)
+
+
+def hold_closed_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, for us alone: the command finds it closed, as it was.
+
+    Else the next file that we open has its number, and the command would write its words into our recording.
+    """
+    for stream in range(STDERR + 1):
+        try:
+            os.fstat(stream)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, not inherited by what we start
+
+
 class CommandError(AgentError):
     """The command cannot be started. `code` is what a shell would exit with."""
 
@@ -46,6 +93,21 @@ class CommandError(AgentError):
         if isinstance(error, FileNotFoundError):
             return cls(f"command not found: {program!r}", _NOT_FOUND)
         return cls(f"cannot run {program!r}: {error.strerror}", _NOT_EXECUTABLE)
+
+
+_COMMAND_CHARACTERS = 120  # of the command's words; they stay in the recording, on this machine
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")  # torchrun, srun
+
+
+def reports_here(environment: Mapping[str, str]) -> bool:
+    """Return whether this process reports for its node, where a launcher has started one for each GPU."""
+    return all(environment.get(name, "0") == "0" for name in _LOCAL_RANKS)
+
+
+def spoken(words: Sequence[str]) -> str:
+    """Return a command as a person would type it, in one line and shortened."""
+    text = " ".join(shlex.join(words).split())
+    return text if len(text) <= _COMMAND_CHARACTERS else f"{text[: _COMMAND_CHARACTERS - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The report on a recording, by the analyzer: another package, which may be absent, so another process."""
 
 import contextlib
+import os
 import subprocess
 import sys
 import webbrowser
@@ -9,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGHUP, SIGTERM, default_int_handler, signal
-from subprocess import DEVNULL
+from subprocess import DEVNULL, PIPE
 
 from agent import child
-from agent.errors import ConfigError
+from agent.errors import ConfigError, EnvelopeError
+from agent.run.command import STDERR
+from agent.wire.recording import read_recording
 
 _FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
 _PROFILES = (".html", ".htm", ".json")
@@ -44,8 +47,8 @@ class Wanted:
             worth = -1.0
         if not 0 <= worth < float("inf"):
             raise ConfigError(f"--price {price!r} is not a valid price per GPU-hour; example: 2.60")
-        if against is not None and not Path(against).is_file():
-            raise ConfigError(f"--against {against}: no such recording")
+        if against is not None:
+            _compared(Path(against))
         if file is not None and not Path(file).absolute().parent.is_dir():
             raise ConfigError(f"--report {file}: no such folder: {Path(file).absolute().parent}")
         if profile is not None and Path(profile).suffix.lower() not in _PROFILES:
@@ -62,51 +65,58 @@ class Wanted:
         return [*price, *(["--against", str(self.against)] if self.against else [])]
 
 
-def report(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+def _compared(against: Path) -> None:
+    """Raise ConfigError where a recording cannot be compared with."""
+    if not against.is_file():
+        raise ConfigError(f"--against {against}: no such recording")
+    try:
+        read_recording(against)
+    except EnvelopeError as error:
+        raise ConfigError(f"--against {against}: {error}") from error
+
+
+def report(recording: Path, wanted: Wanted, say: Callable[[str], None], write: Callable[[str], None]) -> None:
     """Print the report on stderr, and write it where it is wanted; where it cannot be made, say how to get it."""
     with _stoppable():
-        if not _made(recording, wanted.options, stdout=sys.stderr.fileno()):
-            again = f"gpuledger report recording {recording}"
-            say(f"no report could be made on this host; where the server is installed: {again}")
+        words = ["report", "recording", str(recording), *wanted.options]
+        # A terminal has its colours and its width from it; all else is written by us, who expect it to fail.
+        if not _asked(words, write, STDERR if os.isatty(STDERR) else PIPE):
+            say(f"no report could be made on this host; where the server is installed: gpuledger {' '.join(words)}")
             return
         page = wanted.file or (recording.with_suffix(".html") if wanted.open_page else None)
-        if page is not None and _written(recording, wanted, page):
+        if page is None:
+            return
+        kind = _FORMATS.get(page.suffix.lower(), "text")
+        if _asked([*words, "--format", kind, "--out", str(page)], write):
             say(f"the report is in {page}")
             if wanted.open_page:
                 webbrowser.open(page.absolute().as_uri())
 
 
-def profile(recording: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+def profile(recording: Path, wanted: Wanted, say: Callable[[str], None], write: Callable[[str], None]) -> None:
     """Write the capacity profile where it is wanted, signed with this user's own key, or say how to get it."""
     if wanted.profile is None:
         return
     price = ["--price", wanted.price] if wanted.price is not None else []
     with _stoppable():
-        line = ["capacity", "profile", "--recording", str(recording), "--out", str(wanted.profile), *price]
-        if _asked(line, stdout=DEVNULL):
+        words = ["capacity", "profile", "--recording", str(recording), "--out", str(wanted.profile), *price]
+        if _asked(words, write):
             say(f"the capacity profile is in {wanted.profile}, self-measured and signed with your own key")
         else:
-            again = f"gpuledger capacity profile --recording {recording} --out {wanted.profile}"
-            say(f"no profile was made; to see why: {again}")
+            say(f"no profile was made; to see why: gpuledger {' '.join(words)}")
 
 
-def _written(recording: Path, wanted: Wanted, page: Path) -> bool:
-    kind = _FORMATS.get(page.suffix.lower(), "text")
-    return _made(recording, [*wanted.options, "--format", kind, "--out", str(page)], stdout=DEVNULL)
-
-
-def _made(recording: Path, options: list[str], stdout: int) -> bool:
-    return _asked(["report", "recording", str(recording), *options], stdout)
-
-
-def _asked(words: list[str], stdout: int) -> bool:
+def _asked(words: list[str], write: Callable[[str], None], stdout: int = DEVNULL) -> bool:
+    """Run a command of the analyzer and return whether it ended well; what it says through pipes is written on."""
     if sys.version_info < (3, 11):  # reports are the server's, which needs it
         return False
     line = child.command("gpuledger", *words)
     try:
-        return subprocess.run(line, stdin=DEVNULL, stdout=stdout, timeout=_TIMEOUT_SECONDS, check=False).returncode == 0  # noqa: S603
+        ran = subprocess.run(line, stdin=DEVNULL, stdout=stdout, stderr=PIPE, timeout=_TIMEOUT_SECONDS, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return False
+    write(b"".join(said for said in (ran.stdout, ran.stderr) if said).decode(errors="replace"))
+    return ran.returncode == 0
 
 
 @contextmanager

@@ -8,12 +8,11 @@ tells it the id of its run.
 import logging
 import os
 import re
-import shlex
 import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice
@@ -23,11 +22,11 @@ from agent.attribution.evidence import VARIABLE, users_run_id
 from agent.clock import Clock
 from agent.config import AgentConfig
 from agent.delivery.batch import Batcher
-from agent.errors import AgentError, SourceError
+from agent.errors import AgentError
 from agent.procfs import cpu_seconds, rss_bytes
 from agent.quantity import counted
 from agent.run import command
-from agent.run.command import Ended, StepCounter, counted_columns
+from agent.run.command import Ended, StepCounter, counted_columns, spoken
 from agent.sampling.sampler import Paced, Sampler, Stamped
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources, open_host_sources
@@ -119,6 +118,7 @@ _HOST_SECONDS = 1.0
 _BATCH_SECONDS = 30.0
 # A recording must not grow for ever: from these ages of a run on (seconds) the beat is at least this slow.
 _SLOWER = ((36_000.0, 10.0), (3_600.0, 1.0))
+_MOST_OTHERS = 8  # processes of others that are named
 _CANCELLED_BY = (128 + 1, 128 + 2, 128 + 15)  # SIGHUP, SIGINT, SIGTERM: somebody's will, not the run's failure
 
 
@@ -151,7 +151,7 @@ def _chosen_sources(
     if not no_gpu:
         try:
             first = host_sources.gpus.read()
-        except SourceError as error:
+        except AgentError as error:  # the driver may have been replaced just now, too
             no_gpu = str(error)
         else:
             gpus = visible(visible_gpus(first.get("inventory", [])), environment)
@@ -181,6 +181,8 @@ class _Observation:
         self._batcher = Batcher(config.node_name, clock, _BATCH_SECONDS, self._append)
         self._sequence = 0
         self._unwritten = 0
+        self._users: dict[str, set[str]] = {gpu.uuid: set() for gpu in subject.gpus}  # runs whose processes were seen
+        self._others: dict[str, None] = {}  # "ann (pid 4711)", in the order in which they were seen
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beat")
         # The first interval begins here; that of the processes when there is one.
@@ -221,6 +223,10 @@ class _Observation:
             command_rss_bytes=ended.rss_bytes,
             watcher_cpu_seconds=cost,
             watcher_rss_bytes=rss_bytes(self._proc),
+            left_processes=_left_behind(self._proc, self._subject.run_id),
+            foreign_gpus=len(self._foreign),
+            shared_gpus=sum(len(users) > 1 for users in self._users.values() if self._subject.run_id in users),
+            others=", ".join(self._others),
         )
         self._written(lambda: self._writer.end(end))
         if self._unwritten:
@@ -250,20 +256,36 @@ class _Observation:
         """Leave out other GPUs' processes, and what the processes show of this run's holding: we know it exactly."""
         mine = {None, *(gpu.uuid for gpu in self._subject.gpus)}
         if table == "process_samples":
-            return [row for row in rows if row.get("gpu_uuid") in mine]
+            kept = [row for row in rows if row.get("gpu_uuid") in mine]
+            self._notice(kept)
+            return kept
         if table == "allocations":
             return [row for row in rows if row.get("gpu_uuid") in mine and row.get("run_id") != self._subject.run_id]
         return rows
 
+    def _notice(self, rows: Sequence[Mapping[str, Value]]) -> None:
+        """Remember whose processes were on each GPU."""
+        for row in rows:
+            run_id, users = str(row["run_id"]), self._users.get(str(row.get("gpu_uuid")))
+            if users is None:
+                continue
+            users.add(run_id)
+            if run_id != self._subject.run_id and len(self._others) < _MOST_OTHERS:
+                self._others[f"{row.get('owner') or 'somebody'} (pid {row.get('pid') or 'unknown'})"] = None
+
+    @property
+    def _foreign(self) -> set[str]:
+        """The GPUs on which only others' processes were seen: that a command could use them holds nothing."""
+        return {gpu for gpu, users in self._users.items() if users and self._subject.run_id not in users}
+
     def _tell_run(self, ended: Ended, until: int) -> None:
         """Add what is known only now: the run's holding of its GPUs, from begin to end."""
-        began = self._header.started_at
-        held: list[Row] = [
-            self._allocation(gpu, rank, began, until, ended) for rank, gpu in enumerate(self._subject.gpus)
-        ]
+        began, foreign = self._header.started_at, self._foreign
+        gpus = [gpu for gpu in self._subject.gpus if gpu.uuid not in foreign]
+        held: list[Row] = [self._allocation(gpu, rank, began, until, ended) for rank, gpu in enumerate(gpus)]
         owned: list[Row] = [
             {"gpu_uuid": gpu.uuid, "owned_from": began, "owned_until": until, "sku": gpu.sku, "source": "agents"}
-            for gpu in self._subject.gpus
+            for gpu in gpus
         ]
         tables = self._stamper.stamped({"allocations": held, "ownership": owned}, began, until)
         self._batcher.add([Stamped("run", 0, began, until, tables)])
@@ -298,31 +320,30 @@ class _Observation:
         return True
 
 
-_COMMAND_CHARACTERS = 120  # of the command's words; they stay in the recording, on this machine
+def _left_behind(proc: Path, run_id: str) -> int:
+    """Return how many processes live that were told to be of this run; those of others cannot be looked at."""
+    wanted, found = f"{VARIABLE}={run_id}".encode(), 0
+    for environ in proc.glob("[0-9]*/environ"):
+        with suppress(OSError):
+            found += wanted in environ.read_bytes().split(b"\0")
+    return found
+
+
 _PROCESS_SECONDS = 2.0  # between two readings of the command's processes
 _COPY_SECONDS = 1.0  # for the last bytes of a command whose steps are counted
-_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID")  # torchrun, srun
 _MOST_NAMES = 100  # of recordings in one minute
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A run that was watched: where its recording lies, its exit code (128 + n for a signal), and how long it took."""
+    """A run that was watched: where its recording lies, its exit code (128 + n for a signal), and how long it took.
 
-    recording: Path
+    `recording` is None where there is none: nothing could be written, or nothing be watched.
+    """
+
+    recording: Path | None
     exit_code: int
     seconds: float
-
-
-def reports_here(environment: Mapping[str, str]) -> bool:
-    """Return whether this process reports for its node, where a launcher has started one for each GPU."""
-    return all(environment.get(name, "0") == "0" for name in _LOCAL_RANKS)
-
-
-def spoken(words: Sequence[str]) -> str:
-    """Return a command as a person would type it, in one line and shortened."""
-    text = " ".join(shlex.join(words).split())
-    return text if len(text) <= _COMMAND_CHARACTERS else f"{text[: _COMMAND_CHARACTERS - 1]}…"
 
 
 def watch(
@@ -333,44 +354,103 @@ def watch(
     every_seconds: float | None = None,
     steps: re.Pattern[bytes] | None = None,
 ) -> Watched:
-    """Run a command, watch it, and return how it ended. `say` gets the one line that is said before it begins.
+    """Run a command, watch it as far as that can be done, and return how it ended.
+
+    `say` gets the line that is said before it begins, and what of ours has failed: none of that keeps the command.
 
     Raises:
         CommandError: it cannot be started.
-        AgentError: the recording cannot be written anywhere, or the GPU library does not fit its driver.
     """
-    clock = Clock()
+    clock, pids = Clock(), list[int]()
+    # Signals are held before any thread begins, so that none of them takes one.
+    with command.signals_held(), ExitStack() as opened:
+        prepared = None
+        with _said_where_it_fails(say, "nothing is watched: {}; the command runs"):
+            prepared = _prepared(words, config, environment, every_seconds, steps, pids, clock, opened)
+            say(f"watching {prepared.subject.what}; the report follows when the command ends")
+        began = clock.monotonic()
+        try:
+            pids.append(_started(words, environment, prepared))
+        except command.CommandError:
+            if prepared is not None:
+                prepared.place.path.unlink()
+            raise
+        if prepared is not None:
+            with _said_where_it_fails(say, "watching has stopped: {}"):
+                prepared.begin()
+        ended = command.wait(pids[0])
+        seconds, recording = (clock.monotonic() - began) / SECOND_US, None
+        if prepared is not None:
+            with _said_where_it_fails(say, "the recording is not whole: {}"):
+                recording = prepared.place.path
+                seconds = prepared.end(ended)
+        return Watched(recording, ended.exit_code, seconds)
+
+
+@contextmanager
+def _said_where_it_fails(say: Callable[[str], None], sentence: str) -> Iterator[None]:
+    """Say what failed of ours, whatever it is, and go on: the command must not notice."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  a fault of ours that nobody thought of must not end it either
+        say(sentence.format(str(error).rstrip(".") or type(error).__name__))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """All that is ready before the command begins."""
+
+    subject: Subject
+    place: "_Place"
+    observed: _Observation
+    environment: Mapping[str, str]  # of the command
+    counter: StepCounter | None
+    redirect: Mapping[int, int] | None  # of the command's streams, where its steps are counted
+
+    def begin(self) -> None:
+        """Begin to watch, once the command runs."""
+        if self.counter is not None:
+            self.counter.begin()
+        self.observed.begin()
+
+    def end(self, ended: Ended) -> float:
+        """Complete the recording, and return how long the run took, in seconds."""
+        if self.counter is not None:
+            self.counter.finish(_COPY_SECONDS)
+        return self.observed.end(ended)
+
+
+def _prepared(
+    words: Sequence[str],
+    config: AgentConfig,
+    environment: Mapping[str, str],
+    every_seconds: float | None,
+    steps: re.Pattern[bytes] | None,
+    pids: Sequence[int],
+    clock: Clock,
+    opened: ExitStack,
+) -> _Prepared:
+    """Open the sources and the recording; `pids` gets the command's when it runs, `opened` closes all of it."""
     run_id = users_run_id(config.node_name, os.getuid(), str(uuid.uuid4()))
     counter = StepCounter(run_id, steps) if steps is not None else None
-    pids: list[int] = []
-    # Signals are held before any thread begins, so that none of them takes one.
-    with command.signals_held(), closing(_said(run_id, config, environment, counted_columns(steps))) as said:
-        host_sources = open_host_sources(
-            replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id
-        )
-        try:
-            sources, gpus, no_gpu = _chosen_sources(host_sources, environment, every_seconds)
-            subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
-            say(f"watching {subject.what}; the report follows when the command ends")
-            place = _Place()
-            sources += [*([counter] if counter else []), *([Paced(said.source, _HOST_SECONDS)] if said.source else [])]
-            observed = _Observation(config, subject, sources, clock, every_seconds, place.open)
-            try:
-                redirect = counter.open() if counter else None
-                told = dict(environment) | said.environment | {VARIABLE: run_id}
-                pids.append(command.start(words, told, redirect))
-            except command.CommandError:
-                place.path.unlink()
-                raise
-            if counter is not None:
-                counter.begin()
-            observed.begin()
-            ended = command.wait(pids[0])
-            if counter is not None:
-                counter.finish(_COPY_SECONDS)
-            return Watched(place.path, ended.exit_code, observed.end(ended))
-        finally:
-            host_sources.close()
+    said = opened.enter_context(closing(_said(run_id, config, environment, counted_columns(steps))))
+    host_sources = open_host_sources(
+        replace(config, process_seconds=_PROCESS_SECONDS), clock.wall, lambda: pids, run_id
+    )
+    opened.callback(host_sources.close)
+    sources, gpus, no_gpu = _chosen_sources(host_sources, environment, every_seconds)
+    subject = Subject(run_id, spoken(words), tuple(gpus), no_gpu)
+    place = _Place()
+    sources += [*([counter] if counter else []), *([Paced(said.source, _HOST_SECONDS)] if said.source else [])]
+    observed = _Observation(config, subject, sources, clock, every_seconds, place.open)
+    told = dict(environment) | said.environment | {VARIABLE: run_id}
+    return _Prepared(subject, place, observed, told, counter, counter.open() if counter else None)
+
+
+def _started(words: Sequence[str], environment: Mapping[str, str], prepared: _Prepared | None) -> int:
+    if prepared is None:
+        return command.start(words, environment)
+    return command.start(words, prepared.environment, prepared.redirect)
 
 
 def _said(run_id: str, config: AgentConfig, environment: Mapping[str, str], counted: Collection[str]) -> OwnProgress:

@@ -137,7 +137,8 @@ def _gpus(host: _Host, state_file: "StateFile") -> "GpuSource":
             process_seconds=config.process_seconds,
             state_file=state_file,
             quiet=quiet.gpus,
-        )
+        ),
+        alone=host.alone,
     )
     return gpus
 

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -45,6 +45,8 @@ class RecordingEnd:
     """How the run ended: its exit code (128 + n for a signal), what it cost, and what watching it cost.
 
     `command_cpu_seconds` is that of the command and of all its processes that it waited for, as the kernel tells it.
+    `left_processes` are those of it that lived on. `others` names who else's processes were seen on its GPUs:
+    `foreign_gpus` were theirs alone and are not booked, on `shared_gpus` both worked.
     """
 
     ended_at: int
@@ -53,6 +55,10 @@ class RecordingEnd:
     command_rss_bytes: int
     watcher_cpu_seconds: float
     watcher_rss_bytes: int | None
+    left_processes: int = 0
+    foreign_gpus: int = 0
+    shared_gpus: int = 0
+    others: str = ""
 
 
 class RecordingWriter:
@@ -129,8 +135,8 @@ def _lines(path: Path, file: IO[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _part(kind: type[PartT], line: Mapping[str, Any], path: Path) -> PartT:
-    """Return a header or an end; what a newer release added is passed over."""
-    wanted = {field.name: field.type for field in fields(kind)}
+    """Return a header or an end; what a newer release added is passed over, what an older one did not say is usual."""
+    wanted = {field.name: field.type for field in fields(kind) if field.default is MISSING or field.name in line}
     try:
         values = {name: line[name] for name in wanted}
     except KeyError as error:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analyzer.text.words import NO_BREAK, plain
 
-_NARROWEST, WIDEST = 64, 160
+_NARROWEST, WIDEST = 60, 160
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = "▁▂▃▄▅▆▇█"
 _ASCII_LEVELS = "_.:-=+*#"

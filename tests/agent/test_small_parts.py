@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError, EnvelopeError
-from agent.run.command import StepCounter, step_pattern
-from agent.run.watch import ChosenGpus, Gpu, Subject, reports_here, spoken, visible, visible_gpus
+from agent.run.command import StepCounter, reports_here, spoken, step_pattern
+from agent.run.watch import ChosenGpus, Gpu, Subject, visible, visible_gpus
 from agent.source import Row
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from agent.attribution.devices import Device, GpuProcess, Holding, kernels_gpus, merged_holdings
-from agent.errors import SourceError
-from agent.gpu.nvidia.calls import Failures, close_library, driver_version, open_library
+from agent.errors import DriverChangedError, SourceError
 from agent.gpu.nvidia.device_registry import DeviceRegistry, ask_all
 from agent.gpu.nvidia.gpu import Gpu, GpuReading, nothing, of_gpu
 from agent.gpu.nvidia.instruments import NvmlContext
@@ -341,14 +340,24 @@ class WaitingNvml:
         return why
 
 
-def open_nvidia(host: GpuHost) -> GpuSource:
+def open_nvidia(host: GpuHost, *, alone: bool = False) -> GpuSource:
     """Return the source of this host's GPUs, whether their driver answers yet or not.
+
+    `alone` is whether one command is watched: that goes on without its GPUs where the library does not fit the driver.
 
     Raises:
         DriverChangedError: the GPU library and the loaded driver do not fit.
     """
 
+    def opened() -> tuple[NvmlSource | None, str]:
+        try:
+            return open_nvml(lambda: NvmlSource(host))
+        except DriverChangedError as error:
+            if alone:
+                return None, str(error)
+            raise
+
     def expected() -> int:
         return max(host.expected_gpus, len(host.state_file.section(SECTION)), len(kernels_gpus(host.proc)))
 
-    return WaitingNvml(lambda: open_nvml(lambda: NvmlSource(host)), expected=expected)
+    return WaitingNvml(opened, expected=expected)

@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
+from agent.wire.units import SECOND_US
 from analyzer.analysis import analyze
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
@@ -24,6 +25,7 @@ from collector.store.session import Session
 _MEMORY_LIMIT = "1GB"
 _BATCHES_AT_ONCE = 64
 _STRETCHES = 60  # of a recording's timeline, however long it is
+_LEAST_US = 10 * SECOND_US  # of a command that can be judged: it is read once a second, and starting is not working
 _SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 
 
@@ -31,7 +33,8 @@ _SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 class RecordingReport:
     """One command: how long it took, what its GPUs did (None where none was seen), and the host meanwhile.
 
-    `ended` is None where the watcher was killed before the command ended; `refused` says why batches were not taken.
+    `ended` is None where the watcher was killed before the command ended; `refused` says why batches were not taken,
+    `not_judged` why nothing is said of where the time went or what to change: empty where it is.
     """
 
     file: str
@@ -41,11 +44,17 @@ class RecordingReport:
     run: RunDocument | None
     host: HostSide
     refused: tuple[str, ...]
+    not_judged: str
 
     @property
     def microseconds(self) -> int:
         """How long it took, or was watched."""
         return max(0, self.until - self.header.started_at)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it held: not those on which others' processes alone ran."""
+        return self.header.gpus - (self.ended.foreign_gpus if self.ended else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,30 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
         recording, until = made.recording, made.until
         run = _run(Reader(made.session, made.settings), recording)
         host = host_side(made.session, recording.header.run_id, recording.header.started_at, until)
-    return RecordingReport(path.name, recording.header, recording.end, until, run, host, made.refused)
+    header, end = recording.header, recording.end
+    why = _too_short(until - header.started_at, end) or _inseparable(header, end)
+    return RecordingReport(str(path), header, end, until, None if why else run, host, made.refused, why)
+
+
+def _too_short(microseconds: int, end: RecordingEnd | None) -> str:
+    """Return why nothing is said of a command that was over at once: its start would be the whole figure."""
+    if end is None or microseconds >= _LEAST_US:
+        return ""
+    told = (
+        f"Too short to judge: it ended after {microseconds / SECOND_US:.1f} s; {_LEAST_US // SECOND_US} s are needed."
+    )
+    if end.left_processes:
+        behind = f"{end.left_processes} {'process' if end.left_processes == 1 else 'processes'}"
+        told += f" It left {behind} running, which nobody watches now: start what works under gpuledger run itself."
+    return told
+
+
+def _inseparable(header: RecordingHeader, end: RecordingEnd | None) -> str:
+    """Return why nothing is said of a run that shared GPUs: the driver tells what a GPU did, not for whom."""
+    if end is None or not end.shared_gpus:
+        return ""
+    where = "its GPU" if header.gpus == 1 else f"{end.shared_gpus} of its {header.gpus} GPUs"
+    return f"Not separable: others used {where} beside it ({end.others}), so what the GPUs did is not this run's alone."
 
 
 def _load(store: Store, recording: Recording) -> Iterator[str]:

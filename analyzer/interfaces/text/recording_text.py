@@ -1,5 +1,7 @@
 """The report on one command as text: time first, the limit, what to change, what lacked data; or two of them."""
 
+from pathlib import Path
+
 from agent.wire.units import SECOND_US
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.compare_text import largest_move
@@ -34,7 +36,7 @@ from analyzer.text.words import (
 def _no_gpu_sentence(report: RecordingReport) -> str:
     """Return the answer where no GPU was watched: why not, and what the host did."""
     host, seconds = report.host, max(1, report.microseconds // SECOND_US)
-    why = plain(report.header.no_gpu) or "it was not read in time"
+    why = plain(report.header.no_gpu) or _unread(report)
     told = [f"No GPU was watched ({why}), so where GPU time goes is not known; this is the host's side."]
     if host.cpu_busy_ratio is not None:
         cores = f" of {host.cores} cores" if host.cores else ""
@@ -81,13 +83,37 @@ def _device(device: Device, inward: str, outward: str) -> str:
 
 def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
     """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
-    failed = [name for name, one in (("the earlier", before), ("this", now)) if one.ended and one.ended.exit_code != 0]
+    both = (("the earlier", before), ("this", now))
+    if torn := [name for name, one in both if one.ended is None]:
+        return f"Not compared: {' and '.join(torn)} recording has no end, so how long the command took is not known."
+    failed = [name for name, one in both if one.ended and one.ended.exit_code != 0]
     if failed:
         return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
+    unlike = _differences(before, now)
+    return " ".join([*([f"Not the same work: {'; '.join(unlike)}."] if unlike else []), _faster(before, now)])
+
+
+def _differences(before: RecordingReport, now: RecordingReport) -> list[str]:
+    """Return what makes two commands no measure of each other: the words, the host, the GPUs."""
+    then, today = before.header, now.header
+    pairs = (
+        ("the command was", then.command, today.command),
+        ("the host was", then.node, today.node),
+        ("it held", counted(before.gpus, "GPU"), counted(now.gpus, "GPU")),
+        ("the GPU was", before.run and before.run.facts.sku, now.run and now.run.facts.sku),
+    )
+    return [
+        f"{what} {plain(str(old))}, now {plain(str(new))}" for what, old, new in pairs if old and new and old != new
+    ]
+
+
+def _faster(before: RecordingReport, now: RecordingReport) -> str:
     change = now.microseconds - before.microseconds
     share = percent(abs(change) * 1000, before.microseconds * 1000)
     took = duration(abs(change) // SECOND_US)
     told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= SECOND_US else "As fast."
+    if why := before.not_judged or now.not_judged:
+        return f"{told} {plain(why)}"
     if before.run is None or now.run is None:
         return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
     moved = largest_move(before.run.breakdown, now.run.breakdown)
@@ -106,7 +132,7 @@ def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
         rows = [(label, then.get(label, 0), today.get(label, 0)) for label in dict.fromkeys((*then, *today))]
     rows.append(("total", nearest(before.microseconds, SECOND_US), nearest(now.microseconds, SECOND_US)))
     columns: tuple[TableColumn[tuple[str, int, int]], ...] = (
-        TableColumn(f"AGAINST {plain(before.file).removesuffix('.json')}", lambda row: row[0], width=42, align="<"),
+        TableColumn(f"AGAINST {plain(Path(before.file).stem)}", lambda row: row[0], width=42, align="<"),
         TableColumn("before", lambda row: row[1], _CLOCK, 10),
         TableColumn("now", lambda row: row[2], _CLOCK, 10),
         TableColumn("change", lambda row: row[2] - row[1], _CHANGE, 10),
@@ -123,7 +149,7 @@ def _seconds(report: RecordingReport) -> dict[str, int]:
         return {}
     entries = report.run.breakdown.entries
     groups = [[entry.milliseconds for entry in entries]]
-    gpus = max(1, report.header.gpus)
+    gpus = max(1, report.gpus)
     _, members = apportion_tree(nearest(sum(groups[0]), 1000 * gpus), groups, 1000 * gpus)
     return {entry.label: seconds for entry, seconds in zip(entries, members[0], strict=True)}
 
@@ -131,6 +157,7 @@ def _seconds(report: RecordingReport) -> dict[str, int]:
 _TRY_SHOWN = 3
 _SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
 _NAME_WIDTH = 28
+_NARROW = 16  # characters under the 80 that the tables are drawn for
 
 
 def recording_text(report: RecordingReport, layout: TextLayout, before: RecordingReport | None = None) -> str:
@@ -140,17 +167,19 @@ def recording_text(report: RecordingReport, layout: TextLayout, before: Recordin
         then = came_out(before, report)
         compared = [*_against_lines(before, report), *(layout.wrap(then, "  ", "    ") if then else [])]
         sections += [layout.wrap(against_sentence(before, report)), compared]
+    elif report.not_judged:
+        sections += [layout.wrap(plain(report.not_judged))]
     elif report.run is not None:
         sections += _of_run(report.run, report, layout)
     else:
         sections += [layout.wrap(_no_gpu_sentence(report)), _host_lines(report.host, layout)]
-    sections += [_insufficient_data(report, layout), _sampling(report, layout), _foot(report)]
+    sections += [_insufficient_data(report, layout), _sampling(report, layout), _foot(report, layout)]
     return layout.page([line for section in sections if section for line in (*section, "")][:-1])
 
 
 def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     took = duration(nearest(report.microseconds, SECOND_US))
-    size = f"{took} on {counted(report.header.gpus, 'GPU')}" if report.header.gpus else f"{took} on this host"
+    size = f"{took} on {counted(report.gpus, 'GPU')}" if report.gpus else f"{took} on this host"
     if report.run is not None:
         size += f" = {gpu_hours(report.run.breakdown.milliseconds, 2)} GPU-hours"
         cost = report.run.breakdown.cost_micros
@@ -160,7 +189,10 @@ def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     elif report.ended.exit_code != 0:
         size += f", exit code {report.ended.exit_code}"
     name = layout.cut(report.header.command, layout.width - 2)
-    rows = [(name, size)] if len(name) <= _NAME_WIDTH else [(name, ""), ("", size)]
+    one_line = len(name) <= _NAME_WIDTH and _NAME_WIDTH + 1 + len(size) < layout.width
+    rows = [(name, size)] if one_line else [(name, ""), ("", size)]
+    if not one_line and _NAME_WIDTH + len(size) >= layout.width:  # narrow paper
+        return [name, *layout.wrap(size), *(f"  {told}" for _, told in _progress(report.run))]
     columns: tuple[TableColumn[tuple[str, str]], ...] = (
         TableColumn("", lambda row: row[0], width=_NAME_WIDTH, align="<"),
         TableColumn("", lambda row: row[1], gap=1),
@@ -177,7 +209,7 @@ def _progress(run: RunDocument | None) -> list[tuple[str, str]]:
 def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
     sections = [
         layout.wrap(run_sentence(run)),
-        _time_table(run.breakdown, report.header.gpus, layout),
+        _time_table(run.breakdown, report.gpus, layout),
         sparks(run.timeline, layout, run.timezone),
     ]
     if run.findings:
@@ -194,14 +226,15 @@ def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str
     rows = list(zip(table, clocks, strict=True))
     label = max(20, *(len(line.label) + 1 for line in table))
     bar = max(0, min(12 + max(0, layout.extra), layout.width - 41 - label))
-    title = f"WHERE THE TIME WENT (mean of the {gpus} GPUs)" if gpus > 1 else "WHERE THE TIME WENT"
+    narrow = layout.extra < -_NARROW
+    title = "WHERE THE TIME WENT" + (f" (mean of the {gpus} GPUs)" if gpus > 1 and not narrow else "")
     columns: tuple[TableColumn[tuple[BreakdownLine, str]], ...] = (
         TableColumn(title, lambda row: _first(row[0]), width=13, align="<"),
         TableColumn("", lambda row: "" if row[0].level == "total" else row[0].label, width=label, align="<"),
         bar_column(lambda row: None if row[0].level == "total" else row[0].share, bar, layout),
         TableColumn("time", lambda row: row[1], width=9),
         TableColumn("%", lambda row: row[0].percent, width=7),
-        TableColumn("GPU-hours", lambda row: row[0].hours, width=12),
+        TableColumn("GPU-hours", lambda row: row[0].hours, width=10 if narrow else 12),
     )
     return paper_lines(columns, rows)
 
@@ -242,16 +275,29 @@ def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> 
 def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     run = report.run
-    if run is None:
-        found += layout.labelled("GPUs", plain(report.header.no_gpu) or "not read before the command ended", 15)
-    elif run.breakdown.cost_micros is None:
+    if run is None and not report.not_judged:
+        found += layout.labelled("GPUs", plain(report.header.no_gpu) or _unread(report), 15)
+    elif run is not None and run.breakdown.cost_micros is None:
         found += layout.labelled("cost", _price_words(run.facts.sku), 15)
     for rule in run.not_judged if run is not None else ():
         found += layout.labelled(rule.rule.replace("_", " ")[:12], plain(rule.missing), 15)
+    if report.ended is not None and report.ended.foreign_gpus:
+        theirs = f"{counted(report.ended.foreign_gpus, 'GPU')} not counted: used by others alone"
+        found += layout.labelled("others", f"{theirs} ({plain(report.ended.others)})", 15)
+    if report.ended is not None and report.ended.left_processes and not report.not_judged:
+        found += layout.labelled("processes", f"{report.ended.left_processes} left behind, not watched any more", 15)
     if report.refused:
         lost = f"{counted(len(report.refused), 'batch')} could not be read: {plain(report.refused[0])}"
         found += layout.labelled("recording", lost, 15)
     return ["INSUFFICIENT DATA", *found] if found else []
+
+
+def _unread(report: RecordingReport) -> str:
+    if report.ended is None:
+        return "not written, or lost: the recording has no end"
+    if not report.gpus:
+        return "used by others alone"
+    return "not read before the command ended"
 
 
 def _sampling(report: RecordingReport, layout: TextLayout) -> list[str]:
@@ -275,7 +321,7 @@ def _price_words(sku: str | None) -> str:
     return f"no price known: add --price P{listed}"
 
 
-def _foot(report: RecordingReport) -> list[str]:
+def _foot(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     if report.ended is not None:
         seconds = max(1, report.microseconds) / SECOND_US
@@ -283,8 +329,7 @@ def _foot(report: RecordingReport) -> list[str]:
         # Of a command that is over at once the watcher's own start would be the whole figure.
         core = f"{100 * spent / seconds:.1f}% of one core" if seconds >= _SHARE_SECONDS else f"{spent:.1f} CPU seconds"
         memory = report.ended.watcher_rss_bytes
-        found.append(
-            f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}.   saved {plain(report.file)}"
-        )
+        used = f"gpuledger used {core}{f' and {bytes_words(memory)}' if memory else ''}."
+        found += layout.ends(used, f"saved {plain(report.file)}", hanging=0)
     command = report.header.command if len(report.header.command) < _NAME_WIDTH else "..."
     return [*found, f"next: gpuledger run --against {plain(report.file)} -- {plain(command)}"]

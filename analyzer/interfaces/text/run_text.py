@@ -75,7 +75,7 @@ def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted 
     if not any(_ends_a_wait(advice, finding) for finding in against):
         return None
     saved = advice.in_span(advice.saves_milliseconds, report.run.span.end - report.run.span.start)
-    wall, gpus = report.microseconds // 1000, max(1, report.header.gpus)
+    wall, gpus = report.microseconds // 1000, max(1, report.gpus)
     p20, p50, p80 = (max(0, wall - part // gpus) // 1000 for part in (saved.p20, saved.p50, saved.p80))
     return Predicted(advice.title, p20, p50, p80)
 

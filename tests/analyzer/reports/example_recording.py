@@ -1,6 +1,7 @@
 """Recordings as `gpuledger run` leaves them: four H100 whose loader workers are, or are not, the limit."""
 
 from pathlib import Path
+from typing import Any
 
 from agent.source import Row
 from agent.wire.envelope import encode
@@ -22,14 +23,17 @@ def write_recording(
     gpus: int = GPUS,
     unused: int = 0,
     says: Row | None = None,
+    command: str = "python train.py",
+    **told: Any,
 ) -> Path:
     """Write a recording of so many minutes; a waiting run stands still for two of every five beats.
 
-    The last `unused` of its GPUs are never touched. `says` is what the run tells of itself.
+    The last `unused` of its GPUs are never touched. `says` is what the run tells of itself,
+    `told` what its watcher does at the end.
     """
     end = START + minutes * 60 * SECOND
     no_gpu = "" if gpus else "libnvidia-ml.so.1 is not installed"
-    header = RecordingHeader(VERSION, RUN, "box", "python train.py", START, gpus, no_gpu, 5.0, 5.0)
+    header = RecordingHeader(VERSION, RUN, "box", command, START, gpus, no_gpu, 5.0, 5.0)
     with path.open("w", encoding="utf-8") as file:
         writer = RecordingWriter(file, header)
         writer.batch(_batch(1, end, {"inventory": _inventory(gpus), "allocations": _allocations(gpus, None)}))
@@ -38,7 +42,7 @@ def write_recording(
             writer.batch(_batch(4, end, {"progress": [{**_interval(START, SECOND), "run_id": RUN, **says}]}))
         if ended:
             writer.batch(_batch(3, end, {"allocations": _allocations(gpus, end)}))
-            writer.end(RecordingEnd(end, 0, 900.0, 2**30, 0.012 * minutes * 60, 46_000_000))
+            writer.end(RecordingEnd(end, 0, 900.0, 2**30, 0.012 * minutes * 60, 46_000_000, **told))
     return path
 
 

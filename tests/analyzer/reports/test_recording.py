@@ -20,7 +20,7 @@ from tests.analyzer.reports.example_recording import write_recording
 
 
 @pytest.fixture(scope="module")
-def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a run that waits for its loader, the same run after the change, and others."""
     folder = tmp_path_factory.mktemp("recordings")
     write_recording(folder / "before.json", 45, waiting=True)
@@ -28,6 +28,13 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_recording(folder / "no_gpu.json", 20, waiting=False, gpus=0)
     write_recording(folder / "killed.json", 20, waiting=True, ended=False)
     return folder
+
+
+@pytest.fixture
+def recordings(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder from within: what is printed names files as they were named."""
+    monkeypatch.chdir(made)
+    return Path()
 
 
 def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
@@ -145,3 +152,72 @@ def test_a_gpu_that_comes_free_makes_no_run_faster(tmp_path: Path) -> None:
     told = came_out(waiting, after)
     assert told is not None
     assert told.startswith("predicted then for 4 loader workers per rank"), "what was to make it faster"
+
+
+def test_other_work_is_named_before_its_time_is_compared(tmp_path: Path) -> None:
+    """Another command, or fewer GPUs, is faster for a reason of its own."""
+    before = recording_report(write_recording(tmp_path / "before.json", 45, False, gpus=2), None)
+    other = recording_report(
+        write_recording(tmp_path / "other.json", 30, False, gpus=2, command="python eval.py"), None
+    )
+    fewer = recording_report(write_recording(tmp_path / "fewer.json", 30, False, gpus=1), None)
+    told = against_sentence(before, other)
+    assert told.startswith("Not the same work: the command was python train.py, now python eval.py. Faster by")
+    assert "it held 2 GPUs, now 1 GPU" in against_sentence(before, fewer)
+    assert "Not the same" not in against_sentence(before, before)
+
+
+def test_a_torn_recording_is_not_compared(recordings: Path) -> None:
+    """Up to where it was written it is shorter than anything."""
+    before = recording_report(recordings / "before.json", None)
+    killed = recording_report(recordings / "killed.json", None)
+    for pair in ((killed, before), (before, killed)):
+        assert against_sentence(*pair).startswith("Not compared: ")
+        assert "no end" in against_sentence(*pair)
+
+
+def test_what_was_over_at_once_is_not_judged(tmp_path: Path) -> None:
+    """The start of a program is not how it works: no finding, no advice, no share of anything."""
+    path = write_recording(tmp_path / "short.json", 1, True)
+    header, *batches, end = path.read_text().splitlines()
+    ended = json.loads(end) | {"ended_at": json.loads(header)["started_at"] + 9 * 10**6}
+    path.write_text("\n".join([header, *batches, json.dumps(ended)]) + "\n")
+    told = recording_report(path, None)
+    text = recording_text(told, TextLayout())
+    assert told.run is None
+    assert "Too short to judge: it ended after 9.0 s; 10 s are needed." in " ".join(text.split())
+    assert all(word not in text for word in ("WHERE", "TRY", "WHY", "INSUFFICIENT"))
+
+
+def test_a_shared_gpu_is_not_separable(tmp_path: Path) -> None:
+    """What it did it did for all of its processes: nothing of it is told as this run's."""
+    path = write_recording(tmp_path / "shared.json", 20, True, shared_gpus=1, others="ann (pid 7)")
+    told = recording_report(path, None)
+    text = " ".join(recording_text(told, TextLayout()).split())
+    assert told.run is None
+    assert "Not separable: others used 1 of its 4 GPUs beside it (ann (pid 7))" in text
+    assert "TRY" not in text
+
+
+def test_gpus_of_others_are_not_counted(tmp_path: Path) -> None:
+    """They were to be seen, and others worked there."""
+    path = write_recording(tmp_path / "others.json", 20, True, gpus=2, foreign_gpus=1, others="ann (pid 7)")
+    text = " ".join(recording_text(recording_report(path, None), TextLayout()).split())
+    assert "20 min 00 s on 1 GPU" in text
+    assert "1 GPU not counted: used by others alone (ann (pid 7))" in text
+
+
+def test_what_was_never_written_is_not_told_as_unread(tmp_path: Path) -> None:
+    """The watcher was killed before its first batch."""
+    path = write_recording(tmp_path / "first.json", 20, False, ended=False)
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    text = " ".join(recording_text(recording_report(path, None), TextLayout()).split())
+    assert "not written, or lost" in text
+    assert "before the command ended" not in text
+
+
+@pytest.mark.parametrize("name", ["before", "no_gpu"])
+def test_no_line_is_wider_than_a_narrow_terminal(recordings: Path, name: str) -> None:
+    """Sixty columns; what is to be pasted alone is as long as it is."""
+    lines = recording_text(recording_report(recordings / f"{name}.json", None), TextLayout(60)).splitlines()
+    assert [line for line in lines if len(line) > 60 and not line.startswith("next: ")] == []
