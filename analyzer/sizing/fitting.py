@@ -15,8 +15,10 @@ from agent.wire.units import GIB, PERMILLE
 from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
+from analyzer.sizing.chips import ability
 from analyzer.sizing.memory import Memory, memory
-from analyzer.sizing.model import Model, Sharding, Work, cannot, sharding_of, splits
+from analyzer.sizing.model import Model
+from analyzer.sizing.work import Sharding, Work, sharding_of, splits
 from analyzer.text.as_json import WHOLE
 from analyzer.text.words import gib
 
@@ -165,6 +167,7 @@ class Fit:
 
     kind: GpuKind
     memory: Memory
+    note: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -258,8 +261,9 @@ def fitting_offers(
 def _of_kind(model: Model, work: Work, kind: GpuKind, asked: GpuRequest) -> Fit | Misfit:
     if kind.memory_bytes is None:
         return Misfit(kind, "how much memory it has is not known")
-    if (why := cannot(kind.sku, work.precision)) is not None:
-        return Misfit(kind, why)
+    able = ability(kind.sku, work)
+    if able.is_able is False:
+        return Misfit(kind, able.told or "")
     best: Memory | None = None
     counts = (asked.gpus,) if asked.gpus is not None else gpu_counts(kind.gpus_a_node)
     for gpus in counts:
@@ -269,7 +273,9 @@ def _of_kind(model: Model, work: Work, kind: GpuKind, asked: GpuRequest) -> Fit 
                 hosts = -(-gpus // kind.gpus_a_node)
                 if hosts > 1 and kind.gpus_a_node < _LEAST_JOINED_GPUS and asked.sharding is None:
                     return Misfit(kind, _apart(gpus, hosts))
-                return Fit(kind, needed)
+                if able.is_able is None:
+                    return Misfit(kind, able.told or "")
+                return Fit(kind, needed, able.told)
             if best is None or needed.total_bytes < best.total_bytes:
                 best = needed
     if best is None:

@@ -17,18 +17,9 @@ equation 5); a mixture of experts sends its tokens to all experts evenly.
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from analyzer.sizing.model import (
-    COPY_BYTES,
-    MOMENT_BYTES,
-    WIDE_BITS,
-    Model,
-    Purpose,
-    Shape,
-    Sharding,
-    Work,
-    find_model,
-    work_of,
-)
+from analyzer.sizing.model import Model, find_model
+from analyzer.sizing.shape import Parts, Shape
+from analyzer.sizing.work import WIDE_BITS, Precision, Purpose, Sharding, Work, work_of
 from analyzer.text.words import gib
 
 _BITS_PER_BYTE = 8
@@ -48,52 +39,53 @@ class States:
 
 def states(model: Model, work: Work, sharding: Sharding) -> States:
     """Return what each GPU keeps."""
-    weights = _up(Fraction(_weight_bytes(model, work, sharding.pipeline), sharding.tensor))
+    weights = _weights(model, work.precision, sharding)
     shard = _up(Fraction(weights, sharding.data)) if sharding.zero == 3 else weights
     trained = _trained(model, work, sharding)
-    value, state = work.value_bytes, _state_bytes(work)
+    value = work.value_bytes
+    tuned = work.purpose in ("lora", "qlora")
     return States(
         weights=shard,
         gathered=min(_gathered(model, work, sharding), weights - shard),
-        adapters=_shared(trained, value, sharding, 3) if work.purpose in ("lora", "qlora") else 0,
-        gradients=_shared(trained, value, sharding, 2),
-        optimizer=_shared(trained, state, sharding, 1),
+        adapters=_shared(trained, value, sharding, 3) if tuned else _slots(model, work, sharding),
+        gradients=_shared(_with_gradient(model, work, trained), value, sharding, 2),
+        optimizer=_shared(trained, work.state_bytes, sharding, 1),
     )
 
 
 def weight_bytes(model: Model, work: Work) -> int:
     """Return the bytes of all weights together."""
-    return _weight_bytes(model, work, 1)
+    return _weights(model, work.precision, Sharding())
 
 
-def _weight_bytes(model: Model, work: Work, pipeline: int) -> int:
-    """Return the bytes of the weights of the largest stage; without a shape every weight counts as quantised."""
-    shape, bits = model.shape, work.precision.bits
+def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
+    """Return the bytes of weights on a GPU of the largest stage; without a shape every weight counts as quantised.
+
+    A tower for images is not split, but held whole by each GPU. Bytes that the files have go before what we count.
+    """
+    shape, tensor, pipeline = model.shape, sharding.tensor, sharding.pipeline
     if shape is None:
-        return _up(Fraction(model.parameters) * bits / _BITS_PER_BYTE / pipeline)
-    linear = -(-shape.layers // pipeline) * shape.layer_linear_parameters
-    rest = _of_shape(shape, pipeline) - linear
-    wide = Fraction(WIDE_BITS) if work.precision.quantises else bits
-    return _up((linear * bits + rest * wide) / _BITS_PER_BYTE * _scale(model, shape))
+        return _up(_up(Fraction(model.parameters) * precision.bits / _BITS_PER_BYTE / pipeline) / Fraction(tensor))
+    whole = shape.parts()
+    tower = Fraction(whole.tower * WIDE_BITS, _BITS_PER_BYTE)
+    stage = _bytes_of(shape.parts(pipeline), precision, shape) - tower
+    scale = Fraction(model.parameters, whole.total)
+    if model.stored_bytes is not None and precision == model.precision:
+        scale = model.stored_bytes / _bytes_of(whole, precision, shape)
+    return _up(_up(stage * scale) / Fraction(tensor) + tower * scale)
 
 
-def _stage_parameters(model: Model, pipeline: int) -> int:
-    """Return the parameters of the largest of the pipeline's stages: the first and the last have one end each."""
-    shape = model.shape
-    if shape is None:
-        return -(-model.parameters // pipeline)
-    return _up(_of_shape(shape, pipeline) * _scale(model, shape))
-
-
-def _of_shape(shape: Shape, pipeline: int) -> int:
-    layers = -(-shape.layers // pipeline)
-    stage = layers * shape.layer_parameters + shape.embedding_parameters + shape.hidden
-    return shape.parameters if pipeline == 1 else min(shape.parameters, stage)
-
-
-def _scale(model: Model, shape: Shape) -> Fraction:
-    """Return how many times its shape's parameters a model has: 1, but for one whose shape is told in part."""
-    return Fraction(model.parameters, shape.parameters)
+def _bytes_of(parts: Parts, precision: Precision, shape: Shape) -> Fraction:
+    wide = Fraction(WIDE_BITS) if precision.quantises else precision.bits
+    ends = precision.bits if precision.is_whole else wide
+    spared = dict(precision.spared)
+    width = shape.expert_width or shape.intermediate
+    padded = Fraction(-(-width // precision.pads_to) * precision.pads_to, width)
+    bits = parts.other * ends + parts.tower * WIDE_BITS
+    for kind, count in (("attention", parts.attention), ("mlp", parts.mlp), ("expert", parts.expert * padded)):
+        share = next((share for name, share in spared.items() if name == kind), Fraction(0))
+        bits += count * (precision.bits * (1 - share) + wide * share)
+    return bits / _BITS_PER_BYTE
 
 
 def _trained(model: Model, work: Work, sharding: Sharding) -> int | None:
@@ -101,17 +93,34 @@ def _trained(model: Model, work: Work, sharding: Sharding) -> int | None:
     if work.purpose == "inference":
         return 0
     if work.purpose == "full":
-        return -(-_stage_parameters(model, sharding.pipeline) // sharding.tensor)
+        stage = model.shape.parts(sharding.pipeline).total if model.shape else -(-model.parameters // sharding.pipeline)
+        scale = Fraction(model.parameters, model.shape.parameters) if model.shape else Fraction(1)
+        return -(-_up(stage * scale) // sharding.tensor)
+    return _adapter(model, work, sharding)
+
+
+def _adapter(model: Model, work: Work, sharding: Sharding) -> int | None:
     if model.shape is None:
         return None
-    adapters = model.shape.adapter_parameters(work.rank)
     layers = -(-model.shape.layers // sharding.pipeline)
-    return -(-adapters * layers // (model.shape.layers * sharding.tensor))
+    return -(-model.shape.adapter_parameters(work.rank) * layers // (model.shape.layers * sharding.tensor))
 
 
-def _state_bytes(work: Work) -> int:
-    """Return the optimizer's bytes for a trained parameter; in 32 bits the weights are their own copy."""
-    return MOMENT_BYTES[work.optimizer] + (0 if work.value_bytes == COPY_BYTES else COPY_BYTES)
+def _slots(model: Model, work: Work, sharding: Sharding) -> int | None:
+    """Return the bytes of the adapters that a server keeps loaded."""
+    if not work.adapters:
+        return 0
+    each = _adapter(model, work, sharding)
+    return None if each is None else work.adapters * each * work.value_bytes
+
+
+def _with_gradient(model: Model, work: Work, trained: int | None) -> int | None:
+    """Return how many parameters have their gradients at once: a layer's, where each is used up as it is made."""
+    if trained is None or "offloaded" in work.states:
+        return None if trained is None else 0
+    if "in_backward" not in work.states or not trained:
+        return trained
+    return trained if model.shape is None else -(-trained // model.shape.layers)
 
 
 def _shared(trained: int | None, each: int, sharding: Sharding, from_stage: int) -> int | None:
@@ -161,20 +170,29 @@ def _prompt_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
     Ours: one layer's live tensors; servers measure it when they start.
     """
     tokens = min(work.batch * work.context, _PROMPT_TOKENS)
-    wide = (2 if shape.is_gated else 1) * shape.intermediate * shape.experts_active
+    wide = (2 if shape.is_gated else 1) * shape.active_width
     live = (shape.hidden + -(-wide // sharding.tensor)) * tokens * work.value_bytes
     return live + _LOGIT_BYTES * work.sequences * -(-shape.vocabulary // sharding.tensor)
 
 
-def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
+def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int | None:
     """Return keys and values of all sequences: 2 x layers x key/value heads x width x tokens x bytes of a value.
+
+    Layers that look back a window keep no more than it; of latent attention (MLA) what is latent is kept, whole on each
+    GPU; recurrent layers keep a state for each sequence. None: the size of that state is not known.
 
     Source: Kwon et al. 2023 (vLLM), section 3; vLLM's blocks of 16 tokens are what it rounds up to, and left out.
     """
+    if shape.state_values is None:
+        return None
     value = work.value_bytes if work.cache is None else int(work.cache.bits) // 8
-    layers = -(-shape.layers // sharding.pipeline)
-    each = 2 * layers * shape.key_value_width(sharding.tensor) * value
-    return each * work.context * -(-work.sequences // sharding.data)
+    stages = sharding.pipeline
+    full = -(-(shape.layers - shape.windowed_layers - shape.recurrent_layers) // stages)
+    windowed = -(-shape.windowed_layers // stages)
+    tokens = full * work.context + windowed * min(work.context, shape.window)
+    states = -(-shape.recurrent_layers // stages) * -(-shape.state_values // sharding.tensor) * work.value_bytes
+    each = tokens * shape.cached_values(sharding.tensor) * value + states
+    return each * -(-work.sequences // sharding.data)
 
 
 def _replicated(shape: Shape) -> int:
@@ -187,7 +205,7 @@ def _divided(shape: Shape, tensor: int) -> int:
     attention = 2 * -(-2 * shape.query_width // tensor) + 4 * shape.key_value_width(tensor)
     # Gated: gate, its activation, up, and their product. Without: in front of and behind the activation.
     kept = 4 if shape.is_gated else 2
-    return attention + -(-2 * kept * shape.intermediate * shape.experts_active // tensor)
+    return attention + -(-2 * kept * shape.active_width // tensor)
 
 
 # Assumed, for each GPU: the context with its kernels, the libraries' workspaces, the buffers of collectives. vLLM logs
@@ -231,27 +249,65 @@ def memory(model: Model, work: Work, sharding: Sharding) -> Memory:
     """Return what each GPU holds of this model for this work, spread so. Of several stages it is the fullest."""
     kept = states(model, work, sharding)
     parts = [MemoryPart("weights", kept.weights, f"{work.precision.name}{_wide(model, work)}")]
+    if model.shape is not None and model.shape.tower_parameters is None:
+        parts.append(MemoryPart("tower", None, "for images or sound; its file does not say its widths"))
+    if model.shape is not None and model.shape.state_values is None and model.stored_bytes is None:
+        parts.append(
+            MemoryPart("recurrent layers", None, f"{model.shape.recurrent_layers or 'some'}, of a kind not known")
+        )
     if sharding.zero == 3 and sharding.data > 1:
         parts.append(MemoryPart("gathered weights", kept.gathered, "two layers at a time are whole while they compute"))
-    parts += _training_parts(work, kept.adapters, kept.gradients, kept.optimizer) if work.is_training else []
+    if work.is_training:
+        parts += _training_parts(work, kept)
+    elif work.adapters:
+        parts.append(MemoryPart("adapters", kept.adapters, f"{work.adapters:,} of rank {work.rank} on every linear"))
+    if model.draft is not None and not work.is_training:
+        parts.append(_draft(model.draft, work, sharding))
     parts += _moving(model, work, sharding)
     parts.append(MemoryPart("framework", _OVERHEAD_BYTES, "assumed: context, kernels, workspaces, collectives"))
     return Memory(tuple(parts), sharding)
 
 
+def _draft(draft: Model, work: Work, sharding: Sharding) -> MemoryPart:
+    """Return what the draft model takes beside: its weights, and keys and values of the same tokens."""
+    held = replace(work, precision=draft.precision or work_of("inference").precision)
+    weights = _weights(draft, held.precision, replace(sharding, pipeline=1))
+    cache = None if draft.shape is None else cache_bytes(draft.shape, held, replace(sharding, pipeline=1))
+    return MemoryPart("draft model", None if cache is None else weights + cache, f"{draft.name}, with its KV cache")
+
+
 def _wide(model: Model, work: Work) -> str:
-    if not work.precision.quantises:
+    precision = work.precision
+    if not precision.quantises:
         return ""
-    return "; embeddings and norms in 16 bits" if model.shape else "; embeddings too: its shape is not known"
+    if precision.is_whole:
+        return "; embeddings too"
+    if model.shape is None:
+        return "; embeddings too: its shape is not known"
+    names = {"attention": "attention", "mlp": "the MLP", "expert": "experts"}
+    spared = [
+        names[kind] if share == 1 else f"{names[kind]} of {int(share * model.shape.layers)} layers"
+        for kind, share in precision.spared
+    ]
+    return f"; {', '.join([*spared, 'embeddings'])} and norms in 16 bits"
 
 
-def _training_parts(work: Work, adapters: int | None, gradients: int | None, optimizer: int | None) -> list[MemoryPart]:
-    found = [MemoryPart("adapters", adapters, f"rank {work.rank} on every linear")] if work.purpose != "full" else []
-    copy = "moments" if work.value_bytes == 4 else "32-bit copy, moments"
+def _training_parts(work: Work, kept: States) -> list[MemoryPart]:
+    found = []
+    if work.purpose != "full":
+        found.append(MemoryPart("adapters", kept.adapters, f"rank {work.rank} on every linear"))
+    copy = "moments" if work.value_bytes == 4 or work.states & {"bf16", "no_copy"} else "32-bit copy, moments"
+    copy = f"{copy} in 16 bits" if "bf16" in work.states else copy
+    copy = copy if work.state_bytes else "nothing is kept"
+    gradients = f"{work.value_bytes} bytes for each parameter that is trained"
+    if "in_backward" in work.states:
+        gradients = "of one layer at a time: each is used up where it is made"
+    if "offloaded" in work.states:
+        gradients, copy = "in the host's memory", "in the host's memory"
     return [
         *found,
-        MemoryPart("gradients", gradients, f"{work.value_bytes} bytes for each parameter that is trained"),
-        MemoryPart("optimizer", optimizer, f"{work.optimizer}: {copy}"),
+        MemoryPart("gradients", kept.gradients, gradients),
+        MemoryPart("optimizer", kept.optimizer, f"{work.optimizer}: {copy}"),
     ]
 
 
@@ -268,6 +324,8 @@ def _moving(model: Model, work: Work, sharding: Sharding) -> list[MemoryPart]:
         return [MemoryPart("activations", _training_bytes(shape, work, sharding), told)]
     cache = (work.cache.name if work.cache else None) or ("fp32" if work.value_bytes == 4 else "bf16")
     told = f"{work.sequences:,} x {work.context:,} tokens, {cache}"
+    if shape is not None and shape.windowed_layers and shape.window < work.context:
+        told += f"; {shape.windowed_layers} of {shape.layers} layers keep {shape.window:,} tokens"
     return [
         MemoryPart("KV cache", None if shape is None else cache_bytes(shape, work, sharding), told),
         MemoryPart(

@@ -13,7 +13,8 @@ from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, GpuKind, GpuRequest, Misfit, fitting_offers, usual_ways
 from analyzer.sizing.memory import Memory, memory
-from analyzer.sizing.model import Model, Sharding, Work, plain_name, sharding_of
+from analyzer.sizing.model import Model, plain_name
+from analyzer.sizing.work import Sharding, Work, sharding_of
 from analyzer.text.as_json import WHOLE
 
 if TYPE_CHECKING:

@@ -26,11 +26,14 @@ def sized_json(one: Sized) -> str:
                 "active_parameters": shape.active_parameters if shape else None,
                 "shape": plain_data(shape),
                 "source": one.model.source,
+                "assumed": list(one.model.assumed),
+                "draft": one.model.draft.name if one.model.draft else None,
             },
             "for": one.work.purpose,
             "precision": one.work.precision.name,
             "kv_precision": one.work.cache.name if one.work.cache else None,
             "optimizer": one.work.optimizer if one.work.is_training else None,
+            "states": sorted(one.work.states) if one.work.is_training else None,
             "rank": one.work.rank if one.work.purpose in ("lora", "qlora") else None,
             "recompute": one.work.recompute if one.work.is_training else None,
             "batch": one.work.batch,
@@ -65,6 +68,7 @@ def _fit_data(fit: Fit) -> dict[str, Any]:
         "holds": _memory_data(fit.memory),
         "room_permille": fit.room_permille,
         "is_tight": fit.is_tight,
+        "note": fit.note,
         "price": plain_data(fit.rate),
         "offer": plain_data(fit.offer),
         "micros_per_hour": fit.micros_per_hour,
@@ -120,6 +124,8 @@ def _heading(one: Sized, layout: TextLayout) -> list[str]:
     if shape is None:
         why = "Its shape is not known: set --layers and --hidden, and what depends on batch and context is counted too."
         lines += layout.wrap(why)
+    for told in one.model.assumed:
+        lines += layout.wrap(plain(told), "  ", "    ")
     return lines
 
 
@@ -159,6 +165,8 @@ def _fits(one: Sized, layout: TextLayout) -> list[str]:
             "* public list prices on demand, each of one provider, for comparison only (gpuledger bill prices --all): "
             + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
         )
+    notes = dict.fromkeys(fit.note for fit in one.fits if fit.note is not None)
+    told += [f"{note}: {', '.join(fit.kind.sku for fit in one.fits if fit.note == note)}" for note in notes]
     if any(fit.gpus % fit.gpus_a_node for fit in one.fits):
         told.append('"1 of 8": where only whole nodes can be had, the whole node is paid for')
     if one.has_ledger:
@@ -192,7 +200,8 @@ def _misfits(one: Sized, layout: TextLayout) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for misfit in one.misfits:
         by_reason.setdefault(misfit.why, []).append(plain(misfit.kind.sku))
-    lines = ["", "WHERE IT DOES NOT"]
+    is_known = not any(why.startswith("not known") for why in by_reason)
+    lines = ["", "WHERE IT DOES NOT" if is_known else "WHERE IT DOES NOT, OR NOBODY KNOWS"]
     for why, skus in by_reason.items():
         lines += layout.wrap(f"{', '.join(skus)}: {why}", "  ", "    ")
     return lines

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from analyzer.errors import ConfigError
@@ -10,20 +11,23 @@ from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.goodput import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.fitting import GpuRequest, kinds
-from analyzer.sizing.model import (
+from analyzer.sizing.model import Model, model_at, model_named
+from analyzer.sizing.shape import Shape
+from analyzer.sizing.sized import Past, Sized, sized
+from analyzer.sizing.text import sized_json, sized_text
+from analyzer.sizing.work import (
+    DEFAULT_PRECISION,
     MOMENT_BYTES,
     MOST_GPUS,
     PRECISIONS,
     PURPOSES,
     RECOMPUTES,
-    Model,
-    Shape,
+    STATE_WAYS,
+    Precision,
     Work,
-    model_named,
-    work_of,
+    checked,
+    precision_named,
 )
-from analyzer.sizing.sized import Past, Sized, sized
-from analyzer.sizing.text import sized_json, sized_text
 from analyzer.text.layout import TextLayout
 
 _MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
@@ -40,7 +44,8 @@ def size(argv: list[str]) -> int:
     prices.
     """
     options = _parser().parse_args(argv)
-    model, work = _model(options), _work(options)
+    model = _model(options)
+    model, work = _work(options, model)
     asked = GpuRequest(options.gpus, options.sharding)
     if options.gpus is not None and not 1 <= options.gpus <= MOST_GPUS:
         raise ConfigError(f"--gpus {options.gpus} must be from 1 to {MOST_GPUS:,}")
@@ -78,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         description=size.__doc__,
         epilog="Formulas, their sources, limits: docs/model-sizes.md.",
     )
-    parser.add_argument("model", nargs="?", metavar="MODEL", help="a public model: llama-3-8b, mixtral-8x7b, …")
+    parser.add_argument(
+        "model", nargs="?", metavar="MODEL", help="a name: qwen3-8b, llama-3.3-70b-fp8; or a config.json, or its folder"
+    )
     parser.add_argument("--for", dest="purpose", choices=PURPOSES, required=True, help="what it is to be used for")
     other = parser.add_argument_group("a model that is not in the table")
     other.add_argument(_SAID, metavar="N", help="how many parameters it has: 13B, 1.3e9")
@@ -89,11 +96,16 @@ def _parser() -> argparse.ArgumentParser:
     other.add_argument("--intermediate", type=int, metavar="N", help="width of the MLP (default: 4 x hidden, GELU)")
     other.add_argument("--vocabulary", type=int, metavar="N", help="tokens that it knows (default: 32000)")
     how = parser.add_argument_group("how it is used")
-    how.add_argument("--precision", choices=tuple(PRECISIONS), help="of its weights (default: bf16; nf4 for qlora)")
-    how.add_argument("--kv-precision", metavar="P", help="of keys and values: fp8, int8, bf16 (default: 16 bits)")
+    how.add_argument(
+        "--precision", metavar="P", help=f"of its weights: {', '.join(PRECISIONS)}, q4_k_m (default: its own)"
+    )
+    how.add_argument("--kv-precision", metavar="P", help="of keys and values: fp8, int8, bf16 (default: its own)")
     how.add_argument("--optimizer", choices=tuple(MOMENT_BYTES), default="adam", help="default: adam; sgd has momentum")
+    how.add_argument("--states", metavar="WAYS", help=f"of the optimizer: {', '.join(STATE_WAYS)} (default: mixed)")
     how.add_argument("--recompute", choices=RECOMPUTES, default="selective", help="full: gradient checkpointing")
     how.add_argument("--rank", type=int, default=16, metavar="N", help="of adapters, on every linear (default: 16)")
+    how.add_argument("--adapters", type=int, default=0, metavar="N", help="that a server keeps loaded (default: 0)")
+    how.add_argument("--draft", metavar="MODEL", help="a smaller model that guesses its tokens ahead")
     how.add_argument("--batch", type=int, default=1, metavar="N", help="sequences of a copy at once (default: 1)")
     how.add_argument("--context", type=int, default=4096, metavar="N", help="tokens of a sequence (default: 4096)")
     how.add_argument("--sequences", type=int, default=1, metavar="N", help="that are served at a time (default: 1)")
@@ -120,18 +132,45 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
 
 
-def _work(options: argparse.Namespace) -> Work:
-    return work_of(
+def _work(options: argparse.Namespace, model: Model) -> tuple[Model, Work]:
+    """Return the work, in the model's own precision where none is said, and the model with what was told about it."""
+    precision, told = _precision(options, model)
+    said_cache = precision_named(options.kv_precision) if options.kv_precision else None
+    work = Work(
         options.purpose,
-        options.precision,
-        options.kv_precision,
+        precision,
+        cache=said_cache or (model.cache if options.purpose == "inference" else None),
         optimizer=options.optimizer,
         recompute=options.recompute,
         rank=options.rank,
         batch=options.batch,
         context=options.context,
         sequences=options.sequences,
+        states=frozenset(options.states.replace(" ", "").split(",")) if options.states else frozenset(),
+        adapters=options.adapters,
     )
+    draft = _named(options.draft) if options.draft else None
+    return replace(model, draft=draft, assumed=(*model.assumed, *told)), checked(work)
+
+
+def _precision(options: argparse.Namespace, model: Model) -> tuple[Precision, tuple[str, ...]]:
+    """Return what the weights are held in: as said, as name or file say, as is usual; and what to tell of it."""
+    own, usual = model.precision, DEFAULT_PRECISION[options.purpose]
+    if options.precision:
+        said = model.held_in(options.precision)
+        if model.is_named and own is not None and own.name != said.name:
+            return said, (f"{said.name}, as --precision says; the name says {own.name}",)
+        return said, ()
+    binds = model.is_named or options.purpose == "inference"
+    if own is None or not binds or (options.purpose == "qlora" and not own.quantises):
+        return model.held_in(usual), ()
+    where = "as the name or its file says" if model.is_named else "as it is published"
+    return own, (f"{own.name}, {where} ({own.source})",) if own.quantises else ()
+
+
+def _named(name: str) -> Model:
+    path = Path(name)
+    return model_at(path) if path.suffix == ".json" or path.is_dir() or path.is_file() else model_named(name)
 
 
 def _model(options: argparse.Namespace) -> Model:
@@ -146,7 +185,7 @@ def _model(options: argparse.Namespace) -> Model:
             f"{options.model} is of the table, and {' '.join([*given] or [_SAID])} is for one that is not"
         )
     if options.model:
-        return model_named(options.model)
+        return _named(options.model)
     if not options.parameters:
         raise ConfigError(f"name a model, such as llama-3-8b, or say {_SAID} 13B and what is known of its shape")
     count = parameter_count(options.parameters)

@@ -12,14 +12,12 @@ there. Of a run that trains adapters only the figure is too high, since most of 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 from agent.wire.units import MILLISECOND_US
 from analyzer.measures.efficiency.checkpoints import Figure, withheld
-from analyzer.settings.toml_entry import read_toml
+from analyzer.sizing.chips import Board, board_of
 
 _Badput = Literal[
     "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hang", "hardware down"
@@ -178,7 +176,6 @@ def _time_to_recover(attempts: Sequence[Attempt]) -> Figure:
     return Figure(sorted(times)[(len(times) - 1) // 2] / 1_000_000)
 
 
-_TABLE = Path(__file__).with_name("peaks.toml")
 _FLOP_PER_PARAMETER_AND_TOKEN = 6
 # Of a mixture of experts those that a token meets count; nothing is guessed from a model's name.
 _PARAMETER_LABELS = ("active_params", "params", "model_params")
@@ -189,40 +186,17 @@ _LETTERS = {"k": 3, "m": 6, "b": 9, "t": 12}
 _FEWEST, _MOST = 10**5, 10**14  # parameters; what lies beyond is a slip of the pen
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """What GPUs of a SKU do at most: dense 16-bit matrix FLOP/s; of boards with a power limit above `above_watts`."""
-
-    sku: str
-    flop_per_second: int
-    source: str
-    above_watts: int | None = None
-
-
-@cache
-def peaks() -> tuple[Peak, ...]:
-    """Return the table of peaks, as it is shipped."""
-    known = ("sku", "above_watts", "tflops", "source", "seen")
-    rows = read_toml(_TABLE, ("peak",)).entries("peak", known)
-    found = []
-    for row in rows:
-        row.day("seen")
-        watts = row.count("above_watts") if row.has("above_watts") else None
-        found.append(Peak(row.text("sku"), row.micros("tflops") * 10**6, row.text("source"), watts))
-    return tuple(found)
-
-
-def peak_of(sku: str | None, power_limit_watts: float | None) -> Peak | str:
-    """Return the peak of a SKU, or why none is known."""
+def peak_of(sku: str | None, power_limit_watts: float | None) -> Board | str:
+    """Return what GPUs of a SKU do at most in BF16, or why that is not known."""
     if sku is None:
         return "its GPUs are not of a single known model"
-    peak = next((peak for peak in peaks() if peak.sku == sku), None)
-    if peak is None:
+    board = board_of(sku)
+    if board is None or not board.has_bf16:
         return f"the table has no 16-bit peak for {sku}"
-    if peak.above_watts is not None and (power_limit_watts is None or power_limit_watts <= peak.above_watts):
+    if board.above_watts is not None and (power_limit_watts is None or power_limit_watts <= board.above_watts):
         seen = "an unknown power limit" if power_limit_watts is None else f"a power limit of {power_limit_watts:g} W"
         return f"boards of {sku} differ, and {seen} does not show which these are"
-    return peak
+    return board
 
 
 def parameters(labels: Mapping[str, str]) -> int | str:
@@ -268,7 +242,7 @@ def mfu(
     peak = peak_of(sku, power_limit_watts)
     if isinstance(peak, str):
         return withheld(peak)
-    share = _FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flop_per_second)
+    share = _FLOP_PER_PARAMETER_AND_TOKEN * count * tokens_per_second.value / (gpus * peak.flops)
     if share > 1:
         return withheld(f"it would be {share:.0%}: its parameters or its tokens are mislabeled")
     return Figure(share)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from analyzer.sizing.fitting import Fit, GpuKind, fitting_offers
 from analyzer.sizing.memory import memory, weight_bytes
-from analyzer.sizing.model import Model, Purpose, Sharding, model_named, work_of
+from analyzer.sizing.model import Model, model_named
+from analyzer.sizing.work import Purpose, Sharding, work_of
 
 GIGA = 10**9
 CONTEXT = 2048

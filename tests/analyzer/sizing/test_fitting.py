@@ -26,7 +26,8 @@ from analyzer.sizing.fitting import (
     site_rate,
 )
 from analyzer.sizing.memory import memory
-from analyzer.sizing.model import PURPOSES, Model, Sharding, model_named, work_of
+from analyzer.sizing.model import Model, model_named
+from analyzer.sizing.work import PURPOSES, Sharding, work_of
 
 GIB = 2**30
 H100 = GpuKind("H100-80GB", 80 * GIB, 8, HourlyRate(2_600_000, "site", "reserved"), 128)
@@ -87,14 +88,16 @@ def test_what_does_not_fit_says_why() -> None:
     """Too small even over many nodes, of unknown memory, or without the precision."""
     small, unknown = GpuKind("T4-16GB", 2 * GIB, 1, None, None), GpuKind("Strange", None, 1, None, None)
     old = GpuKind("V100-32GB", 32 * GIB, 8, None, None)
+    strange = replace(H100, sku="Z-80GB")
     _, misfits = fitting_offers(
-        model_named("llama-3-70b"), work_of("full", "bf16"), [replace(small, sku="Z-2GB"), unknown, old]
+        model_named("llama-3-70b"), work_of("full", "bf16"), [replace(small, sku="Z-2GB"), unknown, old, strange]
     )
     whys = {misfit.kind.sku: misfit.why for misfit in misfits}
     assert "each of 32 (zero3) would hold" in whys["Z-2GB"]
     assert "not known" in whys["Strange"]
     assert "no BF16 there" in whys["V100-32GB"]
-    _, (no_fp8,) = fitting_offers(model_named("llama-3-8b"), work_of("inference", "fp8"), [A100])
+    assert whys["Z-80GB"].startswith("not known whether it computes in BF16")
+    _, (no_fp8,) = fitting_offers(model_named("llama-3-8b"), work_of("lora", "fp8"), [A100])
     assert "no FP8 there" in no_fp8.why
 
 

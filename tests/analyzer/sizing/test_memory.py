@@ -4,17 +4,9 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.sizing.memory import cache_bytes, layer_bytes, memory, states, weight_bytes
-from analyzer.sizing.model import (
-    MOMENT_BYTES,
-    Model,
-    Purpose,
-    Shape,
-    Sharding,
-    model_named,
-    sharding_of,
-    splits,
-    work_of,
-)
+from analyzer.sizing.model import Model, model_named
+from analyzer.sizing.shape import Shape
+from analyzer.sizing.work import MOMENT_BYTES, Purpose, Sharding, sharding_of, splits, work_of
 
 GIB, GIGA = 2**30, 10**9
 ONE = Sharding()
@@ -35,14 +27,16 @@ def test_adam_in_mixed_precision_is_sixteen_bytes_a_parameter() -> None:
     assert (kept.weights, kept.gradients, kept.optimizer) == (4000, 4000, 8000)
 
 
-@pytest.mark.parametrize(("optimizer", "total"), [("adam", 16), ("adam8bit", 10), ("sgd", 12), ("adafactor", 8)])
+@pytest.mark.parametrize(
+    ("optimizer", "total"), [("adam", 16), ("adam8bit", 10), ("sgd", 12), ("adafactor", 8), ("plain_sgd", 8)]
+)
 def test_each_optimizer_keeps_its_own(optimizer: str, total: int) -> None:
     """The table has no other."""
     kept = states(bare(1000), work_of("full", optimizer=optimizer), ONE)
     assert kept.gradients is not None
     assert kept.optimizer is not None
     assert kept.weights + kept.gradients + kept.optimizer == total * 1000
-    assert set(MOMENT_BYTES) == {"adam", "adam8bit", "sgd", "adafactor"}
+    assert set(MOMENT_BYTES) == {"adam", "adam8bit", "sgd", "adafactor", "plain_sgd"}
 
 
 @pytest.mark.parametrize(("stage", "gigabytes"), [(0, 120.0), (1, 31.4), (2, 16.6), (3, 1.9)])
@@ -74,6 +68,7 @@ def test_the_key_value_cache_is_what_vllm_counted() -> None:
     assert model.shape is not None
     assert round(weight_bytes(model, work_of("inference")) / GIB, 2) == 14.96
     cached = cache_bytes(model.shape, work_of("inference", context=16, sequences=5691), ONE)
+    assert cached is not None
     assert round(cached / GIB, 2) == 11.12
     assert cache_bytes(model.shape, work_of("inference", context=1), ONE) == 131_072
     assert cache_bytes(model.shape, work_of("inference", cache="fp8", context=1), ONE) == 65_536
@@ -85,6 +80,7 @@ def test_key_value_heads_are_copied_and_never_split() -> None:
     assert shape is not None
     work = work_of("inference")
     whole = cache_bytes(shape, work, ONE)
+    assert whole is not None
     assert cache_bytes(shape, work, Sharding(tensor=8)) == whole // 8
     assert cache_bytes(shape, work, Sharding(tensor=16)) == whole // 8
 

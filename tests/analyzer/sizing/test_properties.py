@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.sizing.memory import memory
-from analyzer.sizing.model import MOMENT_BYTES, PURPOSES, RECOMPUTES, Model, Shape, Sharding, Work, work_of
+from analyzer.sizing.model import Model
+from analyzer.sizing.shape import Shape
+from analyzer.sizing.work import MOMENT_BYTES, PURPOSES, RECOMPUTES, Sharding, Work, work_of
 
 
 @st.composite

@@ -3,7 +3,8 @@
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.sizing.model import Shape, find_model, known_models, model_named, plain_name
+from analyzer.sizing.model import find_model, known_models, model_named, plain_name
+from analyzer.sizing.shape import Shape
 
 # Totals of the weight files' headers, as model cards and their APIs tell them.
 PUBLISHED = {

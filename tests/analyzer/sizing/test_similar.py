@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from analyzer.sizing.fitting import GpuKind, Owned, fitting_offers, read_owned
-from analyzer.sizing.model import model_named, work_of
+from analyzer.sizing.model import model_named
 from analyzer.sizing.sized import Check, PastRun, Spread, quantiles, read_past, similar
+from analyzer.sizing.work import work_of
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, Written
 
 GIB = 2**30
