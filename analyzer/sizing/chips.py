@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agent.wire.sku import sku as sku_name
 from analyzer.settings.toml_entry import TomlEntry, read_toml
 from analyzer.sizing.work import Precision, Work
 
@@ -93,7 +94,7 @@ def capability_of(sku: str) -> str | None:
 
     The chip is the longest of the table that its name begins with: "RTX-PRO-6000-Blackwell-96GB" is an RTX-PRO-6000.
     """
-    words = _MEMORY.sub("", sku).lower().split("-")
+    words = _MEMORY.sub("", sku_name(sku, None)).lower().split("-")
     for count in range(len(words), 0, -1):
         if (found := _capabilities().get("-".join(words[:count]))) is not None:
             # "RTX-6000" is of Turing, "RTX-6000-Ada" another chip: what follows a name may only be a form of it.
