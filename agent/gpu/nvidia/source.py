@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from agent.attribution.devices import Device, GpuProcess, Holding, kernels_gpus, merged_holdings
 from agent.errors import DriverChangedError, SourceError
+from agent.gpu.nvidia.calls import Failures, close_library, driver_version, open_library
 from agent.gpu.nvidia.device_registry import DeviceRegistry, ask_all
 from agent.gpu.nvidia.gpu import Gpu, GpuReading, nothing, of_gpu
 from agent.gpu.nvidia.instruments import NvmlContext
