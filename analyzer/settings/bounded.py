@@ -87,7 +87,7 @@ def respelled_yaml(text: str) -> str:
 
 
 class _Once(yaml.CSafeLoader):
-    """PyYAML's safe loader, which by itself would take the last of two equal keys."""
+    """PyYAML's safe loader, which by itself would take the last of two equal keys, and 12:30:00 for 45,000."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: ANN401, ARG002 - as PyYAML has it
         if not all(isinstance(key, yaml.ScalarNode) for key, _ in node.value):
@@ -96,6 +96,16 @@ class _Once(yaml.CSafeLoader):
         if len({str(key) for key in keys}) < len(keys):
             raise ValueError("a key is given twice")
         return {key: self.construct_object(value, deep=True) for key, (_, value) in zip(keys, node.value, strict=True)}
+
+    def construct_number(self, node: Any) -> object:  # noqa: ANN401 - as PyYAML has it
+        """Return a number; what has colons is a time of somebody's clock, and stays as it is written."""
+        if ":" in node.value:
+            return node.value
+        return self.construct_yaml_float(node) if node.tag.endswith("float") else self.construct_yaml_int(node)
+
+
+for _kind in ("int", "float"):
+    _Once.add_constructor(f"tag:yaml.org,2002:{_kind}", _Once.construct_number)
 
 
 ROW_MOST = 1_000_000  # characters of a row, line breaks inside quotes included; rows of bills have some thousands

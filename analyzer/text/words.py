@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from agent.wire.units import GIB, HOUR_MS, MICROS, MINUTE_MS, PERMILLE
 from analyzer.period import Period, local
@@ -272,8 +273,8 @@ def owner_word(actor: str | None, unknown: str = "not known") -> str:
     return "job owner" if actor == "run" else actor or unknown
 
 
-def counted(number: int, noun: str) -> str:
-    """Return "1 run" or "3 runs"."""
+def counted(number: int | Decimal, noun: str) -> str:
+    """Return "1 run", "3 runs" or "0.5 GPUs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

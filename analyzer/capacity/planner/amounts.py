@@ -21,12 +21,22 @@ _SHOWN_LETTERS = 40  # of a value that is none
 _BYTES: Final[dict[str, int]] = {
     "B": 1,
     **{f"{letter}B": 1000**power for power, letter in enumerate("kMGTP", 1)},
-    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGTP", 1)},
+    **{f"{letter}{unit}": 1024**power for power, letter in enumerate("KMGTP", 1) for unit in ("iB", "i", "")},
 }
-_SECONDS: Final[dict[str, int]] = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
+_SECONDS: Final[dict[str, int]] = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600),
+    **dict.fromkeys(("d", "day", "days"), 86_400),
+}
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
-_SIZE = re.compile(rf"({_NUMBER})\s*({'|'.join(_BYTES)})")
-_PART = re.compile(rf"({_NUMBER})\s*(min|s|m|h|d)\s*")
+_SIZE = re.compile(rf"({_NUMBER})\s*({'|'.join(sorted(_BYTES, key=len, reverse=True))})")
+_PART = re.compile(rf"({_NUMBER})\s*({'|'.join(sorted(_SECONDS, key=len, reverse=True))})(?![a-z])\s*")
+# Slurm's: hours:minutes:seconds, days-hours, days-hours:minutes and days-hours:minutes:seconds.
+_SLURM = re.compile(r"(?:([0-9]{1,4})-)?([0-9]{1,4})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?")
+_ISO = re.compile(r"P(?=.)(?:([0-9]{1,4})D)?(?:T(?=.)(?:([0-9]{1,5})H)?(?:([0-9]{1,6})M)?(?:([0-9]{1,8})S)?)?")
+_AMOUNT = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,3})0*|(m))?")
+_COUNT_MOST = 10**9
 _RATE = re.compile(r"(.+?)(?:\s*/\s*s|\s+in\s+(.+))")
 _CLOCK = r"([01]?[0-9]|2[0-4]):([0-5][0-9])"
 _DAY = re.compile(rf"(today|tomorrow|{'|'.join(WEEKDAYS)})\s+{_CLOCK}", re.IGNORECASE)
@@ -42,17 +52,49 @@ def size_bytes(value: object) -> int:
     return ceil(Fraction(Decimal(found[1])) * _BYTES[found[2]])
 
 
+def amount(value: object) -> int | Decimal:
+    """Return how many CPUs or GPUs: 16, 0.5, or the thousandths of Kubernetes, 500m. What is whole is an integer."""
+    text = str(value).strip() if isinstance(value, (int, float, str)) and not isinstance(value, bool) else ""
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise must_be("a number, 0 or more, with three decimals at most, as in 16, 0.5 or 500m", value)
+    exact_amount = Decimal(f"{found[1]}.{found[2] or 0}") / (1000 if found[3] else 1)
+    if exact_amount > _COUNT_MOST:
+        raise must_be(f"no more than {_COUNT_MOST:,}", value)
+    return int(exact_amount) if exact_amount == int(exact_amount) else exact_amount
+
+
 def span_seconds(value: object) -> int:
-    """Return a duration in seconds, rounded up."""
+    """Return a duration in seconds, rounded up: 3 h, 1 h 30 min, 90m, PT1H30M, or Slurm's 2-12:00:00 and 12:00:00."""
     if _is_zero(value):
         return 0
     total, at = Fraction(0), 0
     text = value.strip() if isinstance(value, str) else ""
+    found_parts = _clock_parts(text)
+    if found_parts is not None:
+        return sum(int(part or 0) * unit for part, unit in zip(found_parts, (86_400, 3600, 60, 1), strict=True))
     while found := _PART.match(text, at):
         total, at = total + Fraction(Decimal(found[1])) * _SECONDS[found[2]], found.end()
     if not text or at < len(text):
-        raise must_be("a duration with its unit, as in 3 h or 1 h 30 min", value)
+        raise must_be("a duration with its unit, as in 3 h, 1 h 30 min or 2-12:00:00", value)
     return ceil(total)
+
+
+def _clock_parts(text: str) -> tuple[str | None, ...] | None:
+    """Return days, hours, minutes and seconds of a duration that Slurm or ISO 8601 writes; None of any other.
+
+    Raises:
+        ValueError: two numbers with a colon, which are minutes and seconds to Slurm, and hours and minutes to people.
+    """
+    found = _ISO.fullmatch(text) or _SLURM.fullmatch(text)
+    if found is None or text.isdecimal():
+        return None
+    days, hours, minutes, seconds = found.groups()
+    if days is None and seconds is None and not text.startswith("P"):
+        raise ValueError(
+            f"may be hours and minutes, or minutes and seconds; write {hours} h {minutes} min, or 0:{hours}:{minutes}"
+        )
+    return days, hours, minutes, seconds
 
 
 def transfer_rate(value: object) -> TransferRate:

@@ -3,9 +3,9 @@
 Moments are microseconds UTC, spans whole seconds, money millionths of the currency. None is not known.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
@@ -22,6 +22,7 @@ from analyzer.capacity.planner.problem import (
     lacks_duration,
     lacks_parts,
 )
+from analyzer.text.words import counted
 
 if TYPE_CHECKING:
     from analyzer.capacity.planner.simulation import Outlook
@@ -63,6 +64,7 @@ class TaskFact:
     deadline_at: int | None  # its own
     after: tuple[str, ...]
     duration: Duration
+    array: str | None  # of which it is one of many equal tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,54 @@ def plan_facts(answer: PlanAnswer, outlook: "Outlook | None", told: PlanContext)
     )
 
 
+def by_array(facts: PlanFacts) -> PlanFacts:
+    """Return the facts with each array as one task, from its first start to its last end, and one that hands on."""
+    size = Counter(one.array for one in facts.tasks)
+    name = {one.task: one.task if one.array is None else f"{one.array} × {size[one.array]:,}" for one in facts.tasks}
+    tasks: dict[str, list[TaskFact]] = defaultdict(list)
+    for one in facts.tasks:
+        tasks[name[one.task]].append(one)
+    moved: dict[tuple[str, ...], list[Handover]] = defaultdict(list)
+    for each in facts.transfers:
+        key = (name.get(each.before, each.before), name.get(each.after, each.after), each.medium)
+        moved[key if key[:2] != (each.before, each.after) else (each.before, each.after)].append(each)
+    return replace(
+        facts,
+        tasks=tuple(_one_task(called, many) for called, many in tasks.items()),
+        transfers=tuple(_one_transfer(called, many) for called, many in moved.items()),
+    )
+
+
+def _one_task(name: str, many: Sequence[TaskFact]) -> TaskFact:
+    nodes = {one.node for one in many}
+    if len(many) == 1:
+        return many[0]
+    slacks = [one.slack_seconds for one in many]
+    return replace(
+        many[0],
+        task=name,
+        node=many[0].node if len(nodes) == 1 else counted(len(nodes), "node"),
+        rack=many[0].rack if len({one.rack for one in many}) == 1 else None,
+        group=many[0].group if len({one.group for one in many}) == 1 else None,
+        end_at=max(one.end_at for one in many),
+        slack_seconds=min((one for one in slacks if one is not None), default=None),
+        is_critical=any(one.is_critical for one in many),
+    )
+
+
+def _one_transfer(names: Sequence[str], many: Sequence[Handover]) -> Handover:
+    first = many[0]
+    sources, targets = {one.from_node for one in many}, {one.to_node for one in many}
+    return replace(
+        first,
+        before=names[0],
+        after=names[1],
+        from_node=first.from_node if len(sources) == 1 else counted(len(sources), "node"),
+        to_node=first.to_node if len(targets) == 1 else counted(len(targets), "node"),
+        bytes=sum(one.bytes for one in many),
+    )
+
+
 def unseen(problem: Problem) -> Iterator[Unseen]:
     """Yield the kinds of GPU that a task could run on, were it known how long it takes there."""
     for task in problem.tasks:
@@ -237,6 +287,7 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         None if task.deadline_seconds is None else problem.starts_at + task.deadline_seconds * SECOND_US,
         tuple(each.task for each in task.inputs),
         duration,
+        task.array,
     )
 
 

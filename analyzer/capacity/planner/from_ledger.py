@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, StockNode
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import Duration, Node, Problem, Task, UnseenError, lacks_parts
+from analyzer.capacity.planner.problem import Amount, Duration, Node, Problem, Task, UnseenError, lacks_parts
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain, plain_sentence
@@ -190,7 +190,9 @@ class _Answers:
             return histories
         raise next((one for one in answers.values() if isinstance(one, UnseenError)), UnseenError(_no_kind(task)))
 
-    def _asked(self, name: str, gpus: int, kind: str | None) -> History | UnseenError:
+    def _asked(self, name: str, gpus: Amount, kind: str | None) -> History | UnseenError:
+        if not isinstance(gpus, int):
+            return UnseenError(f"duration: history: {plain(name)}: runs hold whole GPUs; give how long a part takes")
         key = (name, gpus, kind)
         if key not in self.found:
             try:

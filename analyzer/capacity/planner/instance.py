@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analyzer.capacity.planner.plan import Binding
-from analyzer.capacity.planner.problem import MEDIA, RESOURCES, Problem
+from analyzer.capacity.planner.problem import MEDIA, RESOURCES, Node, Problem, Task
 
 LOCAL, RACK, CROSS_RACK, STORAGE = range(len(MEDIA))
 Delays = tuple[int, int, int, int]  # seconds of one transfer over each of MEDIA
@@ -134,13 +134,22 @@ class Instance:
 
     @cached_property
     def needs(self) -> list[tuple[int, ...]]:
-        """What each task takes of each of RESOURCES."""
-        return [tuple(getattr(task, name) for name in RESOURCES) for task in self.problem.tasks]
+        """What each task takes of each of RESOURCES; thousandths of CPUs and GPUs where any is a part."""
+        return [self._figures(task) for task in self.problem.tasks]
 
     @cached_property
     def has(self) -> list[tuple[int, ...]]:
-        """What each node has of each of RESOURCES."""
-        return [tuple(getattr(node, name) for name in RESOURCES) for node in self.problem.nodes]
+        """What each node has of each of RESOURCES, in the same units."""
+        return [self._figures(node) for node in self.problem.nodes]
+
+    @cached_property
+    def _scale(self) -> int:
+        figures = [each for task in self.problem.tasks for each in (task.cpus, task.gpus)]
+        figures += [node.cpus for node in self.problem.nodes]
+        return 1 if all(isinstance(each, int) for each in figures) else 1000
+
+    def _figures(self, one: Task | Node) -> tuple[int, ...]:
+        return tuple(int(getattr(one, name) * (self._scale if name in ("cpus", "gpus") else 1)) for name in RESOURCES)
 
     @cached_property
     def _shifts(self) -> list[int]:

@@ -8,6 +8,7 @@ take no CPU and do not slow each other down.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal
@@ -48,6 +49,7 @@ Path = Literal["direct", "storage"]
 MEDIA: tuple[Medium, ...] = ("local", "rack", "cross_rack", "storage")
 _GROUPS_NAMED = 8  # in a refusal
 RESOURCES = ("cpus", "memory_bytes", "gpus", "ssd_bytes")  # of a node, and what a task takes of it while it runs
+Amount = int | Decimal  # of CPUs or GPUs: whole, or in thousandths
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,10 @@ class Task:
     """
 
     name: str
-    cpus: int
+    cpus: Amount
     memory_bytes: int
     duration: Duration | None
-    gpus: int = 0
+    gpus: Amount = 0
     hbm_bytes: int = 0  # of each of its GPUs, at least
     avoids_gpu_nodes: bool = False
     needs_ssd: bool = False
@@ -116,6 +118,7 @@ class Task:
     group: str | None = None  # it must run on a node of this group
     planned: Planned = Planned()
     durations: tuple[tuple[str, Duration], ...] = ()  # by kind of GPU, as the nodes have it
+    array: str | None = None  # of which it is one of many equal tasks
 
     @property
     def seconds(self) -> int:
@@ -136,7 +139,7 @@ class Node:
     """One machine, and what of it the plan may use. A node without a known rack shares a rack with no other."""
 
     name: str
-    cpus: int
+    cpus: Amount
     memory_bytes: int
     gpus: int = 0
     hbm_bytes: int = 0  # of each GPU
@@ -333,21 +336,21 @@ def lacks_parts(node: Node, task: Task) -> str | None:
     return None
 
 
-def _too_little(what: str, has: int, needs: int) -> str:
+def _too_little(what: str, has: Amount, needs: Amount) -> str:
     if what in ("CPU", "GPU"):
         return f"has {counted(has, what)}, not {needs:,}"
-    told, wanted = bytes_words(has), bytes_words(needs)
+    told, wanted = bytes_words(int(has)), bytes_words(int(needs))
     if told == wanted:
         told, wanted = f"{has:,} B", f"{needs:,} B"
     return f"has {told} of {what}, not {wanted}"
 
 
-def _figures(about: Task | Node) -> tuple[int, int, int, int]:
+def _figures(about: Task | Node) -> tuple[Amount, Amount, Amount, Amount]:
     """Return what of each of RESOURCES there is, or is needed."""
     return about.cpus, about.memory_bytes, about.gpus, about.ssd_bytes
 
 
-def _not_negative(about: str, *figures: int) -> None:
+def _not_negative(about: str, *figures: Amount) -> None:
     if min(figures) < 0:
         raise ProblemError(f"{about} has a figure below 0")
 

@@ -53,7 +53,7 @@ _FROM_NOW = {"starts_at", "deadline_seconds", "earliest_start_seconds", "availab
 def fingerprint(problem: Problem) -> str:
     """Return the first hexadecimal digits of the SHA-256 of all that the problem says but times from its start."""
     said = asdict(problem, dict_factory=lambda pairs: {key: value for key, value in pairs if key not in _FROM_NOW})
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=str)
     return sha256(text.encode()).hexdigest()[:_LETTERS]
 
 

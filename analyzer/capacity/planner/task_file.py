@@ -22,11 +22,12 @@
 `forbidden`, which must stay off such nodes. `ssd: true` is a node with a local SSD, a size reserves as much of it.
 `duration: {H100: 10 h, A100: 25 h}` is by the kind of GPU (`sku` of a node); on a node of another kind the task is not
 placed. `{history: NAME, A100: 25 h}` takes runs of that name on the kinds that they ran on, and 25 h on an A100.
+`count: 500` is an array: so many equal tasks, prep[1] to prep[500]; what comes after it waits for all of them.
 `after` as a list takes each task's `output`; as a table it says the bytes of each edge. A data set that lies on a node
 is a task of `duration: 0 s` that is tied to it.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
@@ -36,7 +37,15 @@ from zoneinfo import ZoneInfo
 import yaml
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.amounts import moment_us, must_be, parse_moment, size_bytes, span_seconds, transfer_rate
+from analyzer.capacity.planner.amounts import (
+    amount,
+    moment_us,
+    must_be,
+    parse_moment,
+    size_bytes,
+    span_seconds,
+    transfer_rate,
+)
 from analyzer.capacity.planner.problem import (
     Duration,
     Input,
@@ -58,6 +67,7 @@ _LETTERS_MOST: Final = 4 * 2**20
 _TASKS_MOST = _NODES_MOST = 10_000
 _NAME_LETTERS_MOST, _COUNT_MOST = 200, 10**9
 _MISTAKES_TOLD = 20
+_ARRAY_MOST = _TASKS_MOST
 _DEEPEST = 6
 _QUANTILES = ("p10", "p50", "p90")
 
@@ -147,6 +157,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _array_size(value: object) -> int:
+    if not 0 < (size := _count(value)) <= _ARRAY_MOST:
+        raise must_be(f"1 to {_ARRAY_MOST:,}", value)
+    return size
+
+
 def _price(value: object) -> int:
     """Return an amount of money in millionths."""
     try:
@@ -166,12 +182,16 @@ def _path(value: object) -> str:
 
 
 def _gpu(value: object) -> dict[str, object]:
+    """Return how many GPUs a task needs: a whole number, or a part of one."""
     if value in ("none", "forbidden"):
         return {"gpus": 0, "avoids_gpu_nodes": value == "forbidden"}
     try:
-        return {"gpus": _count(value)}
+        gpus = amount(value)
     except ValueError as error:
-        raise must_be("a whole number, none, or forbidden", value) from error
+        raise must_be("a whole number, a part of one GPU as in 0.5, none, or forbidden", value) from error
+    if gpus > 1 and not isinstance(gpus, int):
+        raise must_be("a whole number, or a part of one GPU: share more by several tasks", value)
+    return {"gpus": gpus}
 
 
 def _ssd(value: object) -> dict[str, object]:
@@ -235,7 +255,7 @@ _NETWORK: _Columns = {
 
 def _node_columns(clock: _Clock) -> _Columns:
     return {
-        "rack": ("rack", _name), "group": ("group", _name), "cpus": ("cpus", _count),
+        "rack": ("rack", _name), "group": ("group", _name), "cpus": ("cpus", amount),
         "memory": ("memory_bytes", size_bytes), "gpus": ("gpus", _count), "sku": ("sku", _name),
         "hbm": ("hbm_bytes", size_bytes), "ssd": ("ssd_bytes", size_bytes),
         "price_per_hour": ("price_micros_per_hour", _price),
@@ -245,11 +265,12 @@ def _node_columns(clock: _Clock) -> _Columns:
 
 def _task_columns(clock: _Clock) -> _Columns:
     return {
-        "cpus": ("cpus", _count), "memory": ("memory_bytes", size_bytes), "gpu": (None, _gpu),
+        "cpus": ("cpus", amount), "memory": ("memory_bytes", size_bytes), "gpu": (None, _gpu),
         "hbm": ("hbm_bytes", size_bytes), "ssd": (None, _ssd), "duration": (None, _durations),
         "output": ("output", size_bytes), "after": ("inputs", _after),
         "not_before": ("earliest_start_seconds", clock.earliest), "finish_by": ("deadline_seconds", clock.until),
         "node": ("node", _name), "group": ("group", _name), "planned": ("planned", _as_it_is),
+        "count": ("count", _array_size),
     }  # fmt: skip
 
 
@@ -311,12 +332,8 @@ class _Reading:
             more = len(self.mistakes) - _MISTAKES_TOLD
             told = self.mistakes[:_MISTAKES_TOLD] + ([f"and {more:,} more"] if more > 0 else [])
             raise TaskFileError(AND.join(told))
-        outputs = {name: values.pop("output", 0) for name, values in tasks.items()}
         return TaskFile(
-            tasks=tuple(
-                Task(name, **values | {"inputs": _inputs(values.get("inputs", ()), outputs)})
-                for name, values in tasks.items()
-            ),
+            tasks=tuple(_expanded(tasks)),
             nodes=None if nodes is None else tuple(Node(name, **values) for name, values in nodes.items()),
             network=Network(**network),
             starts_at=self.clock.starts_at,
@@ -384,11 +401,25 @@ class _Reading:
         return found
 
 
-def _inputs(after: dict[str, int] | tuple[str, ...], outputs: Mapping[str, int]) -> tuple[Input, ...]:
-    """Return what a task waits for; an unknown task is refused later."""
-    if isinstance(after, dict):
-        return tuple(Input(name, size) for name, size in after.items())
-    return tuple(Input(name, outputs.get(name, 0)) for name in after)
+def _expanded(tasks: Mapping[str, dict[str, Any]]) -> Iterator[Task]:
+    """Yield the tasks of the file, and of an array each of its own; what waits for an array waits for all of it.
+
+    Raises:
+        TaskFileError: there are too many.
+    """
+    names = {
+        name: [f"{name}[{number}]" for number in range(1, values["count"] + 1)] if "count" in values else [name]
+        for name, values in tasks.items()
+    }
+    if (count := sum(map(len, names.values()))) > _TASKS_MOST:
+        raise TaskFileError(f"the arrays come to {count:,} tasks; plan no more than {_TASKS_MOST:,} at once")
+    for array, values in tasks.items():
+        after = values.get("inputs", ())
+        sizes = after if isinstance(after, dict) else {name: tasks.get(name, {}).get("output", 0) for name in after}
+        inputs = tuple(Input(each, size) for name, size in sizes.items() for each in names.get(name, [name]))
+        fields = {key: value for key, value in values.items() if key not in ("count", "output")} | {"inputs": inputs}
+        for name in names[array]:
+            yield Task(name, **fields, array=array if "count" in values else None)
 
 
 def _unknown(key: object, known: Collection[str]) -> str:

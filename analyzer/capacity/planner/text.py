@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
-from analyzer.capacity.planner.facts import PlanFacts, TaskFact
+from analyzer.capacity.planner.facts import PlanFacts, TaskFact, by_array
 from analyzer.capacity.planner.problem import MEDIA, Medium
 from analyzer.capacity.planner.tables import (
     MEDIUM_HEADS,
@@ -118,12 +118,13 @@ _PRETTY, _PLAIN = Marks("▓", "░", "─", "·", "┊"), Marks("#", "=", "-", 
 
 def plan_text(facts: PlanFacts, layout: TextLayout, top: int | None = None) -> str:
     """Return the plan for this paper; `top` bounds the tasks and the transfers that are listed."""
+    drawn = by_array(facts)
     sections = [
         _head(facts, layout),
         layout.wrap(sentence(facts)),
-        _chart(facts, layout, top or TASKS_SHOWN),
+        _chart(drawn, layout, top or TASKS_SHOWN),
         _labelled("CHANGES  from the current plan", change_rows(facts)[: top or TASKS_SHOWN], layout),
-        _moved(facts, layout, top or _MOVES_SHOWN),
+        _moved(drawn, layout, top or _MOVES_SHOWN),
         _compared(facts, layout),
         _labelled("FROM THE LEDGER", ledger_rows(facts), layout),
         _labelled("NOT MODELED", unjudged_rows(facts), layout),
@@ -293,7 +294,8 @@ def plan_html(facts: PlanFacts) -> str:
 
 def _view(facts: PlanFacts) -> dict[str, object]:
     """Return everything that the template prints, rounded and in words."""
-    rows = placed_rows(facts)
+    drawn = by_array(facts)
+    rows = placed_rows(drawn)
     compared = compared_rows(facts)
     return {
         "title": f"Plan {plain(facts.title)}",
@@ -302,10 +304,10 @@ def _view(facts: PlanFacts) -> dict[str, object]:
         "deadline": None if facts.deadline_at is None else moment_words(facts.deadline_at, facts.timezone),
         "verdict": facts.verdict,
         "answer": sentence(facts),
-        "figure": _figure(facts, rows),
+        "figure": _figure(drawn, rows),
         "rows": rows,
         "changes": change_rows(facts),
-        "moved": moved_rows(facts),
+        "moved": moved_rows(drawn),
         "media": [MEDIUM_HEADS[medium] for medium in MEDIA],
         "compared": compared,
         "has_cost": any(row.cost not in ("", NOT_APPLICABLE) for row in compared),

@@ -6,6 +6,7 @@ this. They are not used here: an error in them would then pass.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
 from math import ceil
@@ -13,7 +14,7 @@ from typing import Literal
 
 from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.plan import Placement, Plan, Transfer
-from analyzer.capacity.planner.problem import Medium, Network, Node, Problem, Task, TransferRate
+from analyzer.capacity.planner.problem import Amount, Medium, Network, Node, Problem, Task, TransferRate
 from analyzer.capacity.planner.proposal import Placed, Proposal, fingerprint
 from analyzer.text.words import bytes_words, counted, dollars, plain, plain_sentence
 
@@ -181,7 +182,7 @@ def cost_micros_of(stays: Iterable[Stay]) -> int | None:
             (task.gpus, node.gpus),
             (task.ssd_bytes, node.ssd_bytes),
         )
-        share = max(Fraction(takes, has) if has else Fraction(takes > 0) for takes, has in amounts)
+        share = max(Fraction(takes) / Fraction(has) if has else Fraction(takes > 0) for takes, has in amounts)
         total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / HOUR_SECONDS)
     return total
 
@@ -309,12 +310,20 @@ def _alternatives(problem: Problem, task: Task) -> str:
     return listed(fitting) if fitting else "none of the nodes of this problem: ask for less, or add a node"
 
 
+def _size(amount: Amount) -> str:
+    return bytes_words(int(amount))
+
+
+def _number(amount: Amount) -> str:
+    return str(int(amount) if amount == int(amount) else amount)
+
+
 # Of a node and of a task alike: what it is called, how much there is or is needed, and how an amount is written.
-_RESOURCES: tuple[tuple[str, Callable[[Task | Node], int], Callable[[int], str]], ...] = (
-    ("CPUs", lambda about: about.cpus, str),
-    ("of memory", lambda about: about.memory_bytes, bytes_words),
-    ("GPUs", lambda about: about.gpus, str),
-    ("of local SSD", lambda about: about.ssd_bytes, bytes_words),
+_RESOURCES: tuple[tuple[str, Callable[[Task | Node], Amount], Callable[[Amount], str]], ...] = (
+    ("CPUs", lambda about: about.cpus, _number),
+    ("of memory", lambda about: about.memory_bytes, _size),
+    ("GPUs", lambda about: about.gpus, _number),
+    ("of local SSD", lambda about: about.ssd_bytes, _size),
 )
 
 
@@ -380,14 +389,14 @@ def _overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
 
 
 def _stretches(
-    node: Node, stays: list[Stay], word: str, amount: Callable[[Task | Node], int], written: Callable[[int], str]
+    node: Node, stays: list[Stay], word: str, amount: Callable[[Task | Node], Amount], written: Callable[[Amount], str]
 ) -> Iterator[Broken]:
     """Yield each stretch in which they need more than the node has; one that is too large alone is said elsewhere."""
     edges = sorted({edge for stay in stays for edge in (stay.start, stay.end)})
-    begin, most, crowd = 0, 0, list[Stay]()
+    begin, most, crowd = 0, Decimal(), list[Stay]()
     for edge in edges:
         running = [stay for stay in stays if stay.start <= edge < stay.end]
-        needed = sum(amount(stay.task) for stay in running)
+        needed = sum((Decimal(amount(stay.task)) for stay in running), Decimal())
         is_over = needed > amount(node) and len(running) > 1
         if is_over:
             begin = begin if crowd else edge
@@ -400,7 +409,7 @@ def _stretches(
                 f" {listed(names)} need up to {written(most)} at one time; start one of them later, or on another node"
             )
             yield Broken("capacity", text, names, (node.name,))
-            most, crowd = 0, []
+            most, crowd = Decimal(), []
 
 
 def too_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.planner import task_file
-from analyzer.capacity.planner.amounts import parse_moment, size_bytes, span_seconds, transfer_rate
+from analyzer.capacity.planner.amounts import amount, parse_moment, size_bytes, span_seconds, transfer_rate
 from analyzer.capacity.planner.problem import (
     Duration,
     Input,
@@ -25,7 +25,11 @@ from analyzer.capacity.planner.problem import (
     TaskFileError,
     TransferRate,
 )
+from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.task_file import read_tasks
+from analyzer.capacity.planner.validator import validate
+from bench.plans.proposed import proposal_of
 
 NOW = 1_795_420_800_000_000  # Monday 2026-11-23 08:00 UTC
 GB, HOUR, SECOND = 10**9, 3600, 1_000_000
@@ -98,8 +102,8 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
     [
         ("gpu: 1", "gpus: 1", "task t1: unknown key 'gpus'; did you mean 'gpu'"),
         ("gpu: 1, ", "", "task t1: gpu is missing"),
-        ("gpu: 1", "gpu: yes", "gpu must be a whole number, none, or forbidden"),
-        ("gpu: 1", "gpu: -1", "gpu must be a whole number, none, or forbidden"),
+        ("gpu: 1", "gpu: yes", "gpu must be a whole number, a part of one GPU as in 0.5, none, or forbidden"),
+        ("gpu: 1", "gpu: -1", "gpu must be a whole number, a part of one GPU as in 0.5, none, or forbidden"),
         ("duration: 3 h", "duration: 3", "duration must be a duration with its unit"),
         ("duration: 3 h", "duration: 3 years", "duration must be a duration with its unit"),
         ("duration: 3 h, ", "", "duration is missing"),
@@ -107,7 +111,13 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("output: 10 GB", "output: 10 Gb", "output must be a size with its unit"),
         ("memory: 16 GB, gpu: 1", "memory: 16, gpu: 1", "memory must be a size with its unit"),
         ("after: [t1]", "after: {t1: much}", "after: t1 must be a size with its unit|after, t1|t1 must be a size"),
-        ("cpus: 32", "cpus: 32.5", "node cpuB: cpus must be a whole number"),
+        ("cpus: 32", "cpus: 32.0005", "node cpuB: cpus must be a number, 0 or more, with three decimals at most"),
+        ("gpu: 1", "gpu: 1.5", "gpu must be a whole number, or a part of one GPU"),
+        ("duration: 3 h", "duration: 12:30", "write 12 h 30 min, or 0:12:30"),
+        ("duration: 3 h", "duration: UNLIMITED", "duration must be a duration with its unit"),
+        ("gpu: 1", "count: 0, gpu: 1", "count must be 1 to 10,000"),
+        ("gpu: 1", "count: 10001, gpu: 1", "count must be 1 to 10,000"),
+        ("gpu: 1", "count: 10000, gpu: 1", "the arrays come to 10,001 tasks"),
         ("rack: B", "rack: 7", "write a number in quotes"),
         ("rack: B", 'rack: "a\\u202eb"', "printable characters"),
         ("  t2:", "  t1:", "a key is given twice"),
@@ -138,7 +148,8 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
     told = str(error.value).splitlines()
     assert told[:2] == [
         "the task file, node gpuA: unknown key 'gpu'; did you mean 'gpus'?;",
-        "the task file, node cpuB: cpus must be a whole number, 0 or more, not 'many';",
+        "the task file, node cpuB: cpus must be a number, 0 or more, with three decimals at most, as in 16, "
+        "0.5 or 500m, not 'many';",
     ]
     assert told[2].startswith("the task file, task t1: gpu is missing; set how many, none (it needs none), or ")
     assert told[3].startswith("the task file, task t2: after must be a name of 1 to 200 printable characters, ")
@@ -271,3 +282,82 @@ def test_why_a_task_can_run_nowhere_is_told_in_words(changed: dict[str, Any], sa
     task = replace(Task("t", 1, 0, Duration.of(1)), **changed)
     with pytest.raises(ProblemError, match=re.escape(says)):
         Problem((task,), (Node("n", 8, GB, gpus=1, hbm_bytes=80 * GB, group="A"),))
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("2-12:00:00", 60 * HOUR),  # Slurm's days-hours:minutes:seconds
+        ("2-12:30", 60 * HOUR + 1800),
+        ("2-12", 60 * HOUR),
+        ("0-00:00:30", 30),
+        ("36:00:00", 36 * HOUR),
+        ("2:30:00", 2 * HOUR + 1800),  # a number to YAML 1.1
+        ("1h30m", HOUR + 1800),  # Go's, and so Kubernetes'
+        ("1h30m0s", HOUR + 1800),
+        ("90m", 5400),
+        ("PT1H30M", HOUR + 1800),
+        ("P1DT12H", 36 * HOUR),
+        ("2 hours", 2 * HOUR),
+        ("3 days 2 hours", 74 * HOUR),
+        ("1.5 h", 5400),
+    ],
+)
+def test_spans_are_read_as_schedulers_write_them(written: str, seconds: int) -> None:
+    """Quoted or not, and in the file itself."""
+    assert span_seconds(written) == seconds
+    assert read_tasks(FOUR.replace("3 h", written), NOW).tasks[0].seconds == seconds
+
+
+@pytest.mark.parametrize(
+    "wrong", ["12:30", "500ms", "1-", "-1:00:00", "1:60:00", "P", "PT", "P1H", "90", "2-12:00:00:00"]
+)
+def test_what_may_be_two_spans_is_refused(wrong: str) -> None:
+    """12:30 is minutes to Slurm and hours to people; a bare number has no unit."""
+    with pytest.raises(ValueError, match=r"must be a duration|may be hours"):
+        span_seconds(wrong)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("64Gi", 64 * 2**30), ("512Mi", 2**29), ("64G", 64 * 2**30), ("1.5Ti", 3 * 2**39), ("1 GB", GB)],
+)
+def test_sizes_are_read_as_schedulers_write_them(written: str, size: int) -> None:
+    """A letter alone is Slurm's, of 1,024: the larger of what it may mean."""
+    assert size_bytes(written) == size
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("500m", "0.5"), ("2500m", "2.5"), (0.25, "0.25"), ("3", "3"), (2.0, "2"), ("2000m", "2"), (0, "0")],
+)
+def test_amounts_are_read_as_kubernetes_writes_them(written: object, number: str) -> None:
+    """What is whole is an integer, whoever wrote it."""
+    found = amount(written)
+    assert str(found) == number
+
+
+def test_parts_of_cpus_and_gpus_add_up() -> None:
+    """Four quarters of a GPU, and no fifth; half CPUs on one CPU."""
+    text = FOUR.replace("cpus: 16", "cpus: 2").replace("t1: {cpus: 4", "t1: {count: 8, cpus: 500m")
+    problem = read_tasks(text.replace("gpu: 1,", "gpu: 0.25,"), NOW).problem()
+    plan = solve(problem, 5).plan
+    starts = [plan.by_task[f"t1[{number}]"].start_seconds for number in range(1, 9)]
+    assert sorted(starts) == [0, 0, 0, 0, 3 * HOUR, 3 * HOUR, 3 * HOUR, 3 * HOUR]
+    assert {each.rule for each in validate(problem, proposal_of(plan)).broken} == set()
+    fewer = Proposal(
+        tuple(Placed(each.task, each.node, 0 if each.task != "t2" else 30_000) for each in plan.placements)
+    )
+    assert [each.rule for each in validate(problem, fewer).broken] == ["capacity", "capacity"]
+
+
+def test_what_waits_for_an_array_waits_for_all_of_it() -> None:
+    """With the output of each, or with the bytes that it says of each."""
+    array = FOUR.replace("t1: {", "t1: {count: 3, ")
+    names = ["t1[1]", "t1[2]", "t1[3]"]
+    file = read_tasks(array, NOW)
+    assert [task.name for task in file.tasks] == [*names, "t2"]
+    assert [task.array for task in file.tasks] == ["t1", "t1", "t1", None]
+    assert file.tasks[-1].inputs == tuple(Input(name, 10 * GB) for name in names)
+    said = read_tasks(array.replace("[t1]", "{t1: 2 GB}"), NOW)
+    assert said.tasks[-1].inputs == tuple(Input(name, 2 * GB) for name in names)

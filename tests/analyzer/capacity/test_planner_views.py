@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.facts import PlanContext, PlanFacts, plan_facts
 from analyzer.capacity.planner.from_ledger import LeftOut
 from analyzer.capacity.planner.tables import sentence
+from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.planner.text import TASKS_SHOWN, axis, plan_html, plan_json, plan_text
 from analyzer.text.layout import TextLayout, paint
 from analyzer.text.words import NO_BREAK
 from bench.published_schemas import plan_schema
-from tests.analyzer.capacity.planner_answers import impossible, of_ledger, on_time
+from tests.analyzer.capacity.planner_answers import answered, impossible, of_ledger, on_time
 from tests.analyzer.capacity.planner_example import HOUR
 from tests.analyzer.charts.without_scripts import without_scripts
 
@@ -61,7 +62,8 @@ def test_no_line_is_wider_than_its_paper(width: int, is_ascii: bool) -> None:
 def test_a_plan_of_a_thousand_tasks_fits_a_screen_and_says_what_is_left_out() -> None:
     """A chart is bounded; the page has all of it."""
     facts = on_time()
-    many = replace(facts, tasks=facts.tasks * 250)
+    tasks = [replace(one, task=f"{one.task}-{number}") for number in range(250) for one in facts.tasks]
+    many = replace(facts, tasks=tuple(tasks))
     text = plan_text(many, TextLayout(80, ascii=True))
     assert f"  and {1000 - TASKS_SHOWN} more tasks" in text
     assert len(text.splitlines()) < TASKS_SHOWN + 50
@@ -164,3 +166,15 @@ def test_what_decides_the_end_is_never_left_out() -> None:
     others = tuple(replace(fact, is_critical=False) for fact in facts.tasks * 20)
     text = plan_text(replace(facts, tasks=(*others, *facts.tasks)), TextLayout(80), top=4)
     assert [line[2:4] for line in text.splitlines() if "▓" in line and "decides" not in line] == ["T1", "T2", "T4"]
+
+
+def test_an_array_is_one_line() -> None:
+    """From its first start to its last end; what it hands on is one line of each way. The JSON has each of its tasks."""
+    file = Path(__file__).with_name("planner_four_tasks.yaml").read_text("utf-8")
+    problem = read_tasks(file.replace("  T1: {", "  T1: {count: 3, "), 0).problem()
+    facts = plan_facts(answered(problem), None, PlanContext("jobs.yaml"))
+    text = plan_text(facts, TextLayout(80, ascii=True))
+    assert text.count("  T1 x 3 ") == 2
+    assert "T1[" not in text
+    assert "6 tasks, 4 nodes" in text
+    assert [one["task"] for one in json.loads(plan_json(facts))["tasks"]].count("T1[2]") == 1
