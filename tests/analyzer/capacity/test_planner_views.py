@@ -62,8 +62,8 @@ def test_no_line_is_wider_than_its_paper(width: int, is_ascii: bool) -> None:
 def test_a_plan_of_a_thousand_tasks_fits_a_screen_and_says_what_is_left_out() -> None:
     """A chart is bounded; the page has all of it."""
     facts = on_time()
-    tasks = [replace(one, task=f"{one.task}-{number}") for number in range(250) for one in facts.tasks]
-    many = replace(facts, tasks=tuple(tasks))
+    more = [replace(one, task=f"{one.task}-{number}") for number in range(249) for one in facts.tasks]
+    many = replace(facts, tasks=(*facts.tasks, *more))
     text = plan_text(many, TextLayout(80, ascii=True))
     assert f"  and {1000 - TASKS_SHOWN} more tasks" in text
     assert len(text.splitlines()) < TASKS_SHOWN + 50
@@ -169,7 +169,7 @@ def test_what_decides_the_end_is_never_left_out() -> None:
 
 
 def test_an_array_is_one_line() -> None:
-    """From its first start to its last end; what it hands on is one line of each way. The JSON has each of its tasks."""
+    """From its first start to its last end; what it hands on is one line each way. The JSON has each of its tasks."""
     file = Path(__file__).with_name("planner_four_tasks.yaml").read_text("utf-8")
     problem = read_tasks(file.replace("  T1: {", "  T1: {count: 3, "), 0).problem()
     facts = plan_facts(answered(problem), None, PlanContext("jobs.yaml"))
