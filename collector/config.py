@@ -18,6 +18,7 @@ from collector.errors import ConfigError, StoreError
 from collector.tier_tables import kept_days
 
 TABLE = "collector"
+SETTINGS_NAME = "gpuledger.toml"  # the settings that lie beside a store are that store's
 _ENVIRONMENT = "GPULEDGER_COLLECTOR_"
 _MIN_TOKEN = 16  # characters
 SECRETS = ("tokens", "s3_secret")  # never taken as flags
@@ -213,6 +214,30 @@ def load(
     return CollectorConfig(**{name: _value(known[name], value) for name, value in values.items()})
 
 
+def settings_file(store: Path, config: Path | None) -> Path | None:
+    """Return the settings that somebody named, else those that lie beside a store; None where there are none."""
+    beside = store.parent / SETTINGS_NAME
+    return config or (beside if beside.exists() else None)
+
+
+def settings_of_store(
+    store: Path | None,
+    config: Path | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str | None] | None = None,
+) -> tuple[CollectorConfig, Path | None]:
+    """Return what the server of a store runs with, and its file: that of --config, or the one that lies beside it.
+
+    Whoever opens a store takes its lake from here, so that a command and the server never mean two.
+
+    Raises:
+        ConfigError: as load().
+    """
+    named = dict(flags or {}) | ({"store": str(store)} if store is not None else {})
+    file = config or settings_file(load(None, environment, named).store, None)
+    return load(file, environment, named), file
+
+
 def _refuse_secrets(flags: Mapping[str, str | None]) -> None:
     for name in SECRETS:
         if flags.get(name) is not None:
@@ -305,11 +330,11 @@ def absent(path: Path | None) -> StoreError:
     return StoreError(f"there is no store at {path}; create one with gpuledger serve --store or gpuledger demo --store")
 
 
-def check_there(path: Path, lake: str = "") -> None:
-    """See that there is a store at this path, or a lake that its settings share with other hosts.
+def check_there(config: CollectorConfig) -> None:
+    """See that there is a store where the settings say, or a lake that they share with other hosts.
 
     Raises:
         StoreError: there is neither.
     """
-    if not path.exists() and not lake.startswith(SHARED):
-        raise absent(path)
+    if not config.store.exists() and not config.lake.startswith(SHARED):
+        raise absent(config.store)

@@ -16,7 +16,7 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.causes.serving_policy import policy_book
 from analyzer.ledger.teams import model_book, team_book
 from analyzer.prices.price_book import price_book
-from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.settings.settings import TABLES, Settings
 from analyzer.text.layout import has_colour, paint
 from collector.access.open_access import require_way_in
 from collector.cli.imports import add_settings, config_of
@@ -50,15 +50,14 @@ def serve(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.analyze_every <= 0:
         raise ConfigError(f"--analyze-every is {options.analyze_every:g}: must be a number of seconds above 0")
-    config = config_of(options)
+    config, file = config_of(options)
     configure(config.log_format, config.log_level)
     if options.only == "collector":
-        collect_only(config, options.config)
+        collect_only(config, file)
         return _OK
     load("dashboards.server.app")  # not above: a collector alone starts without the pages, in half of the time
     from dashboards.server.app import ServerConfig, create_server
 
-    file = settings_file(config.store, options.config)
     settings = Settings.read(file)
     price_book(settings)  # what is wrong with them is said now, and not by the first analysis
     team_book(settings)
@@ -68,7 +67,7 @@ def serve(argv: list[str]) -> int:
     with open_store(config) as store:
         server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
         app = create_server(server, store)
-        require_way_in(app.state.access, config, options.config)
+        require_way_in(app.state.access, config, file)
         listen(app, config, "the page is at %s/")
     return _OK
 

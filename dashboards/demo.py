@@ -23,8 +23,8 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.believed import believing
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.settings.settings import SETTINGS_NAME, Settings
-from collector.config import CollectorConfig
+from analyzer.settings.settings import Settings
+from collector.config import SETTINGS_NAME, CollectorConfig
 from collector.errors import ConfigError, StoreError
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server

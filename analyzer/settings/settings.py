@@ -1,5 +1,6 @@
 """The analyzer's settings: the tables [analyzer] and [placement] of the one TOML file, the environment over them."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from analyzer.errors import ConfigError
 from analyzer.period import WEEKDAYS, Calendar
 from analyzer.settings.toml_model import about, keys_of, settings_content, settings_table
+from collector.config import CollectorConfig, settings_file, settings_of_store
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~/:@%?&=+\[\]-]+")
 
@@ -94,7 +96,6 @@ KEYS = (*keys_of(Guards), *keys_of(Advising))
 
 
 TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
-SETTINGS_NAME = "gpuledger.toml"  # the settings that lie beside a store are that store's
 # A key that [mail] and [alarms] once had, with what has taken its place.
 SITE_ADDRESS = {
     "base_url": "site_url of [analyzer], or GPULEDGER_ANALYZER_SITE_URL: one for mails, alarms, alerts and cookies"
@@ -177,7 +178,11 @@ class Settings:
 PATHS = tuple(each.name for each in fields(Settings) if each.type == Path | None)  # the files that it names
 
 
-def settings_file(store: Path, config: Path | None) -> Path | None:
-    """Return the settings that somebody named, else those that lie beside a store; None where there are none."""
-    beside = store.parent / SETTINGS_NAME
-    return config or (beside if beside.exists() else None)
+def site_of(store: Path | None, config: Path | None) -> tuple[CollectorConfig, Settings]:
+    """Return the settings of the server of a store, which --store and --config name: the collector's, and ours.
+
+    Raises:
+        ConfigError: one of them is wrong.
+    """
+    collector, file = settings_of_store(store, config, os.environ)
+    return collector, Settings.read(file)

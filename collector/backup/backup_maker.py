@@ -35,6 +35,7 @@ from collector.backup.manifest import (
     lake_rows,
     named_files,
     noted_hashes,
+    point,
     sha256,
 )
 from collector.errors import BackupError, StoreError
@@ -230,6 +231,7 @@ class Copy:
             return
         for left in reversed(range(_CATALOGUE_TRIES)):
             _copy_sqlite(catalogue, self._there.catalogue)
+            point(self._there.catalogue, self._here.data)  # wherever they lie there, here they lie beside it
             try:
                 self._data()
                 break
@@ -267,7 +269,7 @@ class Copy:
         lake = self._store.lake
         if lake is None:
             return ()
-        return (*(("catalogue",) if lake.file is None else ()), *(("data",) if lake.folder is None else ()))
+        return (*(("catalogue", "registry") if lake.file is None else ()), *(("data",) if lake.folder is None else ()))
 
     def _data(self) -> None:
         source = self._store.lake.folder if self._store.lake else None

@@ -103,7 +103,7 @@ class Manifest:
 
     `newest_batch` is the newest that the hot file had; whatever came later is not in `hot`, but may be in `lake`, which
     is copied after it. `elsewhere` names what is backed up by its own means, after this: the `catalogue` where it is
-    PostgreSQL's, the `data` where they are in an object store.
+    PostgreSQL's, with the `registry`, the `data` where they are in an object store.
     """
 
     made_at: int
@@ -237,7 +237,9 @@ def open_backup(copy: Layout) -> Iterator[Store]:
             shutil.copyfile(copy.catalogue, catalogue)
             point(catalogue, copy.data)
             lake = LakeSettings(f"sqlite:{catalogue}", str(copy.data))
-        with Store.open(copy.store, lake=lake, read_only=True, memory_limit=_MEMORY, threads=_THREADS) as store:
+        with Store.open(
+            copy.store, lake=lake, read_only=True, memory_limit=_MEMORY, threads=_THREADS, may_lack=lake is None
+        ) as store:
             yield store
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from collector.access.open_access import registry_of
 from collector.access.secret import JOIN, digest, new_secret
 from collector.cli.table import table_lines, utc_text
-from collector.config import CollectorConfig, load
+from collector.config import CollectorConfig, settings_of_store
 from collector.errors import ConfigError, StoreError
 from collector.registry import AccessKey, AuditEntry, Join, Registry, registry_file
 from collector.registry.roles import KEY_ROLES, KeyRole
@@ -312,7 +312,7 @@ def _say(sentence: str) -> None:
 
 def _config(options: argparse.Namespace) -> CollectorConfig:
     """Return the settings; without any the store is the one of this directory, and must be there."""
-    config = load(options.config, os.environ, {"store": options.store})
+    config, _ = settings_of_store(options.store, options.config, os.environ)
     registry = registry_file(config.store)
     named = options.config or options.store or config.lake
     if not named and not config.store.exists() and not (registry and registry.exists()):

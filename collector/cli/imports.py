@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from collector.cli.table import table_lines, utc_text
-from collector.config import SECRETS, TABLE, CollectorConfig, load, settings
+from collector.config import SECRETS, SHARED, TABLE, CollectorConfig, settings, settings_of_store
 from collector.errors import ConfigError
 from collector.importing.files import column_names
 from collector.importing.history import Brought, Span, bring, counted, span, zone
@@ -23,8 +23,7 @@ from collector.importing.importer import Imported, import_file
 from collector.importing.placing import Ground
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster
 from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
-from collector.store.database import NO_LAKE, Store, lake_of
-from collector.store.lake import LakeSettings
+from collector.store.database import Store, open_for_command
 
 _OK, _CHECK_FAILED = 0, 1
 _SHOWN_REJECTS = 5
@@ -40,13 +39,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, dest=name, metavar="VALUE", help=text)
 
 
-def config_of(options: argparse.Namespace) -> CollectorConfig:
-    """Return the settings from the file, the environment and the flags that `add_settings` added.
+def config_of(options: argparse.Namespace) -> tuple[CollectorConfig, Path | None]:
+    """Return the settings from the file, the environment and the flags that `add_settings` added; and which file.
 
     Raises:
         ConfigError: one of them is wrong.
     """
-    return load(options.config, os.environ, {name: getattr(options, name) for name in settings()})
+    return settings_of_store(None, options.config, os.environ, {name: getattr(options, name) for name in settings()})
 
 
 def import_(argv: list[str]) -> int:
@@ -56,11 +55,11 @@ def import_(argv: list[str]) -> int:
         results = [import_file(None, path, options.table, options.node) for path in options.files]
         _report(results, options.reject, dry_run=True)
         return _CHECK_FAILED if any(result.rejected for result in results) else _OK
-    store_path = Path(options.store) if options.store else load(options.config, os.environ).store
+    config, _ = settings_of_store(options.store, options.config, os.environ)
     for path in options.files:
         column_names(path)  # a mistyped name should not leave a store behind
     results = []
-    with _filled_store(store_path) as store:
+    with _filled_store(config) as store:
         try:
             for path in options.files:
                 results.append(import_file(store, path, options.table, options.node, partial(_show_rows, path)))
@@ -82,14 +81,14 @@ def _show_rows(path: Path, rows: int) -> None:
 
 
 @contextmanager
-def _filled_store(path: Path, lake: LakeSettings | None = None) -> Iterator[Store]:
+def _filled_store(config: CollectorConfig) -> Iterator[Store]:
     """Open a store to import into; a file that is made for it and in which nothing lands is removed again.
 
     Raises:
         StoreError: it cannot be opened.
     """
-    is_new = not path.exists()
-    with Store.open(path, lake=lake) as store:
+    is_new = not config.store.exists()
+    with open_for_command(config) as store:
         try:
             yield store
         finally:
@@ -97,7 +96,7 @@ def _filled_store(path: Path, lake: LakeSettings | None = None) -> Iterator[Stor
                 is_empty = not session.rows("SELECT 1 FROM receipts WHERE row_count > 0 LIMIT 1")
             if is_new and is_empty:
                 store.close()
-                path.unlink()
+                config.store.unlink()
 
 
 def _import_parser() -> argparse.ArgumentParser:
@@ -107,7 +106,9 @@ def _import_parser() -> argparse.ArgumentParser:
         epilog="Times are microseconds UTC or ISO 8601, UTC where no zone is given; units as in docs/metrics.md.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".csv, .csv.gz, .parquet or .arrow")
-    parser.add_argument("--store", help="the store to import into (default: from the settings)")
+    parser.add_argument(
+        "--store", type=Path, metavar="FILE", help="the store to import into (default: from the settings)"
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the store's path")
     parser.add_argument("--table", help="the table they belong to (default: by the file's name, then by its columns)")
     parser.add_argument("--node", help="the host they belong to, where they have no column node")
@@ -175,10 +176,10 @@ _GROUNDS: tuple[tuple[Ground, str], ...] = (
 def import_slurm(argv: list[str]) -> int:
     """Bring who held which GPUs from Slurm's accounting: with telemetry of the same time, that is a ledger."""
     options = _parser().parse_args(argv)
-    config = load(options.config, os.environ)
+    config, _ = settings_of_store(options.store, options.config, os.environ)
     asked = span(options.since, options.until, time.time_ns() // 1000, zone(options.timezone or "UTC"))
     told, cluster, notes = slurm_told(options, asked)
-    with open_target(config, options.store, dry_run=options.dry_run) as store:
+    with open_target(config, dry_run=options.dry_run) as store:
         with store.session() as session:
             found = history(session, told, cluster, asked.since, asked.until)
         brought = bring(store, found, write=not options.dry_run)
@@ -219,7 +220,7 @@ def slurm_told(options: argparse.Namespace, asked: Span) -> tuple[SlurmAnswer, s
         if options.slurm_cluster or len(clusters(told)) > 1:
             told = of_cluster(told, _chosen(options.slurm_cluster, clusters(told)))
     else:
-        config = load(options.config, os.environ)
+        config, _ = settings_of_store(options.store, options.config, os.environ)
         directory = options.slurm_commands or (Path(config.slurm_commands) if config.slurm_commands else None)
         commands = Commands(directory, 600.0, config.slurm_bytes)
         reader = SlurmReader(commands, cast("Form", options.slurm_format))
@@ -252,19 +253,16 @@ def _history_summary(brought: Brought, asked: Span) -> list[str]:
 
 
 @contextmanager
-def open_target(config: CollectorConfig, path: Path | None, *, dry_run: bool) -> Iterator[Store]:
+def open_target(config: CollectorConfig, *, dry_run: bool) -> Iterator[Store]:
     """Open the store to be brought to; for a dry run read it only, and where there is none take an empty one in memory.
 
     Raises:
         StoreError: it cannot be opened, or its lake not be reached.
     """
-    place = path or config.store
-    lake = None if config.lake in ("", NO_LAKE) else lake_of(config)  # the one beside the store is found by itself
-    is_absent = dry_run and lake is None and not place.exists()
-    if is_absent:
+    if dry_run and not config.store.exists() and not config.lake.startswith(SHARED):
         target: AbstractContextManager[Store] = Store.open(None)
     else:
-        target = Store.open(place, lake=lake, read_only=True) if dry_run else _filled_store(place, lake)
+        target = open_for_command(config, read_only=True) if dry_run else _filled_store(config)
     with target as store:
         yield store
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from collector.backup.manifest import place_of
 from collector.cli.table import utc_text
-from collector.config import CollectorConfig, load
+from collector.config import CollectorConfig, settings_of_store
 from collector.errors import StoreError
 from collector.lake.damage import FOLDER, Lost, give_up, put_back, set_aside
 from collector.lake.file_check import Damage, damage_sentence, require_catalogue
 from collector.lake.file_check import check as look_through
-from collector.store.database import Store, lake_of
+from collector.store.database import Store, open_for_command, open_store
 
 _OK, _CHECK_FAILED = 0, 1
 
@@ -98,24 +98,21 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 
 
 def _config(options: argparse.Namespace) -> CollectorConfig:
-    return load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
+    return settings_of_store(options.store, options.config, os.environ)[0]
 
 
 def _opened(options: argparse.Namespace, *, read_only: bool) -> Store:
     config = _config(options)
     if not config.store.exists():
         raise StoreError(f"there is no store at {config.store}")
-    lake = lake_of(config)
-    if lake is not None and lake.file is not None and not lake.file.exists() and (read_only or _opens(config.store)):
-        lake = None  # there never was one; or it is lost, and whoever opens the store hears of it
-    return Store.open(
-        config.store, lake=lake, read_only=read_only, memory_limit=config.memory_limit, may_lack=lake is not None
-    )
+    if not read_only and not _opens(config):
+        return open_store(config, may_lack=True)  # what is lost is made anew, to be gone on with
+    return open_for_command(config, read_only=read_only, may_lack=True)
 
 
-def _opens(path: Path) -> bool:
+def _opens(config: CollectorConfig) -> bool:
     try:
-        Store.open(path, read_only=True).close()
+        open_for_command(config, read_only=True).close()
     except StoreError:
         return False
     return True

@@ -304,15 +304,44 @@ def _opening_failed(path: Path | None, error: str) -> str:
 NO_LAKE = "none"
 
 
-def open_store(config: CollectorConfig) -> Store:
-    """Open the store of a server.
+def open_store(config: CollectorConfig, *, may_lack: bool = False) -> Store:
+    """Open the store of a server, and make its lake where there is none.
 
     Raises:
         ConfigError: the settings describe no lake.
         StoreError: the store cannot be opened, or the lake not be reached.
     """
     lake = lake_of(config)
-    return Store.open(config.store, lake=lake, memory_limit=config.memory_limit, threads=config.threads)
+    return Store.open(
+        config.store, lake=lake, memory_limit=config.memory_limit, threads=config.threads, may_lack=may_lack
+    )
+
+
+def open_for_command(
+    config: CollectorConfig,
+    *,
+    read_only: bool = False,
+    memory_limit: str = "1GB",
+    threads: int | None = None,
+    may_lack: bool = False,
+) -> Store:
+    """Open the store of a command, with the lake that its server has: that of the settings, once it has been made.
+
+    Raises:
+        ConfigError: the settings describe no lake.
+        StoreError: the store cannot be opened, or the lake not be reached.
+    """
+    lake = lake_of(config)
+    if lake is not None and lake.file is not None and not lake.file.exists():
+        lake = None  # there never was one; or it is lost, and whoever opens the store hears of it
+    return Store.open(
+        config.store,
+        lake=lake,
+        read_only=read_only,
+        memory_limit=memory_limit,
+        threads=threads,
+        may_lack=may_lack and lake is not None,
+    )
 
 
 def lake_of(config: CollectorConfig) -> LakeSettings | None:

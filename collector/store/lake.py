@@ -163,9 +163,12 @@ class LakeSettings:
         return None if self.data.startswith("s3://") else Path(self.data)
 
 
+_BESIDE = ".lake"  # how the name of the folder beside a store ends
+
+
 def default_lake(store: Path, extensions: Path | None = None) -> LakeSettings:
     """Return the lake that belongs to a store's file: all of it in a folder beside it."""
-    folder = store.with_name(store.name + ".lake")
+    folder = store.with_name(store.name + _BESIDE)
     return LakeSettings(f"sqlite:{folder / 'catalogue.sqlite'}", str(folder / "data"), S3(), extensions)
 
 
@@ -185,7 +188,7 @@ def attach(session: Session, settings: LakeSettings, *, read_only: bool) -> None
     if settings.data.startswith("s3://"):
         session.execute(_secret(settings.s3))
     if not read_only:
-        _make_folders(settings)
+        _make_folder(settings.file and settings.file.parent)
     elif settings.file is not None and not settings.file.exists():
         raise StoreError(f"there is no lake at {settings.file}; gpuledger serve makes it")
     options = [f"DATA_PATH {literal(settings.data)}"]
@@ -197,8 +200,28 @@ def attach(session: Session, settings: LakeSettings, *, read_only: bool) -> None
         options.append("READ_ONLY")
     session.execute(f"SET GLOBAL {_INLINING} = {_INLINED_ROWS}")
     session.execute(f"ATTACH {literal(f'ducklake:{settings.catalogue}')} AS {_NAME} ({', '.join(options)})")
+    _require_own_data(session, settings)
     if not read_only:
+        _make_folder(settings.folder)
         make_lake_tables(session)
+
+
+def _require_own_data(session: Session, settings: LakeSettings) -> None:
+    """See that the data is where the catalogue has it, or was moved along with it.
+
+    Raises:
+        StoreError: it lies elsewhere, as settings say that were not named.
+    """
+    if settings.folder is None or settings.file is None:
+        return  # of another catalogue DuckLake says so itself
+    (was,) = session.row(f"SELECT value FROM {CATALOGUE}.ducklake_metadata WHERE key = 'data_path'")
+    then, now = Path(was), settings.folder
+    together = then.name == now.name and (then.parent.name == now.parent.name or then.parent.suffix == _BESIDE)
+    if then.absolute() != now.absolute() and not ("://" not in was and together):
+        raise StoreError(
+            f"the files of the lake {settings.file} lie in {was}, not in {now}; name the settings of its server with "
+            "--config FILE"
+        )
 
 
 def tables_with_rows(session: Session, schema: str) -> set[str]:
@@ -248,11 +271,10 @@ def _extensions(settings: LakeSettings) -> tuple[str, ...]:
     return (catalogue, *(("httpfs",) if settings.data.startswith("s3://") else ()), "ducklake")
 
 
-def _make_folders(settings: LakeSettings) -> None:
+def _make_folder(folder: Path | None) -> None:
     try:
-        for folder in (settings.file and settings.file.parent, settings.folder):
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot make the lake's folder {error.filename}: {error.strerror}") from error
 

@@ -99,13 +99,20 @@ def require_lake(hot: Session, path: Path | None, lake: LakeSettings | None) -> 
     """See that the catalogue that this hot file has sealed into is there, before anybody makes a new one.
 
     Raises:
-        StoreError: it is not.
+        StoreError: it is not, or who opens the store does not know of it.
     """
-    if lake is not None and (lake.file is None or lake.file.exists()):
+    if lake is not None and lake.file is None:
         return
     tables = {name for (name,) in hot.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")}
+    if "sealed_here" in tables and hot.rows("SELECT 1 FROM sealed_here WHERE catalogue = 'postgres'"):
+        raise StoreError(
+            f"the samples of {path} are sealed into a lake whose catalogue is a PostgreSQL database; name the settings "
+            "of its server with --config FILE"
+        )
+    if lake is not None and lake.file is not None and lake.file.exists():
+        return
     if "sealed_here" in tables:
-        has_sealed = bool(hot.rows("SELECT 1 FROM sealed_here WHERE catalogue = 'sqlite'"))
+        has_sealed = bool(hot.rows("SELECT 1 FROM sealed_here"))
     else:  # of an earlier release: its tables for a lake (a file, as one is named), and batches that are nowhere
         has_sealed = lake is not None and "books_place" in tables and bool(hot.rows(_NOWHERE))
     if has_sealed:

@@ -12,7 +12,7 @@ def serve(argv: list[str]) -> int:
     parser = argparse.ArgumentParser()
     add_settings(parser)
     options = parser.parse_args(argv)
-    config = config_of(options)
+    config, file = config_of(options)
     configure(config.log_format, config.log_level)
-    run_server(config, options.config)
+    run_server(config, file)
     return 0

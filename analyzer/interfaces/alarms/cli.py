@@ -10,11 +10,11 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, alertmanager_body, signature, webhook_body
 from analyzer.interfaces.alarms.hook import AlarmError, post, read_back
 from analyzer.interfaces.alarms.settings import TABLE, AlarmSettings
-from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.settings.settings import TABLES, Settings
 from analyzer.text.layout import at_column
 from analyzer.text.words import counted, moment_words
 from collector.access.open_access import registry_of
-from collector.config import check_there, load
+from collector.config import CollectorConfig, check_there, settings_of_store
 from collector.registry import AlarmPost, Alarms, KeptAlarm
 
 _OK, _FAILING = 0, 1
@@ -24,8 +24,7 @@ _TEST_LASTS_US = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    store: Path
-    config: Path | None
+    config: CollectorConfig
     settings: Settings
     alarms: AlarmSettings
 
@@ -34,7 +33,7 @@ def alarms(argv: list[str]) -> int:
     """Show active alarms, those held back or waiting, and receivers that do not accept them."""
     parser = _parser("admin alarms", alarms.__doc__)
     site = _site(parser.parse_args(argv))
-    with registry_of(load(site.config, os.environ), site.store) as registry:
+    with registry_of(site.config, site.config.store) as registry:
         lines, is_well = _lines(registry.alarms, site)
     print("\n".join(lines))
     return _OK if is_well else _FAILING
@@ -72,10 +71,9 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
 
 
 def _site(options: argparse.Namespace) -> _Site:
-    store = options.store or load(options.config, os.environ).store
-    file = settings_file(store, options.config)
-    check_there(store, load(file, os.environ).lake)
-    return _Site(store, file, Settings.read(file), AlarmSettings.read(file, TABLES))
+    config, file = settings_of_store(options.store, options.config, os.environ)
+    check_there(config)
+    return _Site(config, Settings.read(file), AlarmSettings.read(file, TABLES))
 
 
 def _tried(who: str, url: str, body: bytes, headers: dict[str, str], told: AlarmSettings) -> bool:

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from collector.backup.manifest import NAME, Layout, Manifest, as_json, open_back
 from collector.backup.restoring import Verdict
 from collector.backup.restoring import restore as put_back
 from collector.backup.restoring import verify as verified
-from collector.config import load
+from collector.config import settings_of_store
 from collector.errors import BackupError
-from collector.store.database import Store
+from collector.store.database import open_for_command
 
 
 def _chosen_backup(folder: Path) -> Path:
@@ -71,6 +72,8 @@ def backup(argv: list[str]) -> int:
         parser.error("--keep must be 1 or more")
     told = _by_server(options) if options.server else _here(options)
     print(f"{told['path']}: {told['files']} files, {_size(told['bytes'])}, of which {_size(told['new_bytes'])} are new")
+    if told.get("elsewhere"):  # a server of an earlier release does not say
+        print(_not_within(told["elsewhere"]))
     return _OK
 
 
@@ -113,8 +116,8 @@ def restore(argv: list[str]) -> int:
 
 
 def _here(options: argparse.Namespace) -> dict[str, Any]:
-    path = options.store or load(options.config, os.environ).store
-    with Store.open(path, read_only=True) as store:
+    config, _ = settings_of_store(options.store, options.config, os.environ)
+    with open_for_command(config, read_only=True) as store:
         made = make_backup(store, Path(options.to), keep=options.keep)
     manifest = made.manifest
     return {
@@ -122,6 +125,7 @@ def _here(options: argparse.Namespace) -> dict[str, Any]:
         "files": len(manifest.files),
         "bytes": manifest.bytes,
         "new_bytes": made.new_bytes,
+        "elsewhere": manifest.elsewhere,
     }
 
 
@@ -148,10 +152,14 @@ def _verdict(folder: Path, manifest: Manifest, wrong: tuple[str, ...]) -> list[s
         f"  {len(manifest.files):,} files, {_size(manifest.bytes)}, {rows:,} rows",
     ]
     if manifest.elsewhere:
-        lines.append(f"  not in it: {' and '.join(manifest.elsewhere)}, which lie elsewhere (docs/operations.md)")
+        lines.append(f"  {_not_within(manifest.elsewhere)}")
     lines += [f"  WRONG  {sentence}" for sentence in wrong]
     lines.append("it is not whole; restore another one" if wrong else "it is whole")
     return lines
+
+
+def _not_within(elsewhere: Sequence[str]) -> str:
+    return f"not in it: {', '.join(elsewhere)}; they lie elsewhere (docs/operations.md)"
 
 
 def _size(count: int) -> str:

@@ -9,7 +9,7 @@ from analyzer.interfaces.cli.decisions import where
 from analyzer.ledger.booking import Analysis
 from analyzer.reports.prediction_book import keep_recommendations
 from collector.config import check_there
-from collector.store.database import Store
+from collector.store.database import open_for_command
 
 _OK = 0
 _BOOKED_BY = "gpuledger serve --only analyzer books it, in turn with the others"
@@ -20,11 +20,11 @@ def analyze(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger admin analyze", description=analyze.__doc__)
     _add_store(parser)
     options = parser.parse_args(argv)
-    path, settings = where(options, _BOOKED_BY)
-    check_there(path)
+    config, settings = where(options, _BOOKED_BY)
+    check_there(config)
     began = time.monotonic()
     now_us = time.time_ns() // 1000
-    with Store.open(path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+    with open_for_command(config, memory_limit=settings.memory_limit, threads=settings.threads) as store:
         done = bring_up_to_date(store, settings, now_us=now_us)
         keep_recommendations(store, settings, now_us)
     print(_done(done, time.monotonic() - began))

@@ -1,7 +1,6 @@
 """The ledger as files for finance (`gpuledger bill focus` and `csv`), and bills of others in FOCUS held against it."""
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -25,12 +24,12 @@ from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import ledger_end, newest_hour_end
 from analyzer.period import Calendar, Period
 from analyzer.prices.catalogues import day, write_new
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import Settings, site_of
 from analyzer.text.as_json import as_json
 from analyzer.text.words import dollars
-from collector.config import check_there, load
+from collector.config import check_there
 from collector.store.books import mirror_findings
-from collector.store.database import Store
+from collector.store.database import open_for_command
 from collector.store.session import Session
 
 _OK, _DIFFERS = 0, 1
@@ -49,8 +48,8 @@ def focus(argv: list[str]) -> int:
     )
     parser.add_argument("--energy", action="store_true", help="add what the GPUs drew")
     options = parser.parse_args(argv)
-    path, settings = _where(options)
-    with Store.open(path, read_only=True) as store, believing(store) as session:
+    config, settings = site_of(options.store, options.config)
+    with open_for_command(config, read_only=True) as store, believing(store) as session:
         period = _period(session, settings, options)
         provider, account = options.provider or settings.cluster, options.account or settings.cluster
         issuer = Issuer(options.version, provider, account, settings.currency, period.timezone)
@@ -67,8 +66,8 @@ def csv(argv: list[str]) -> int:
     """The ledger's rows by day, team, run and state, for a spreadsheet."""
     parser = _parser("bill csv", csv.__doc__)
     options = parser.parse_args(argv)
-    path, settings = _where(options)
-    with Store.open(path, read_only=True) as store, believing(store) as session:
+    config, settings = site_of(options.store, options.config)
+    with open_for_command(config, read_only=True) as store, believing(store) as session:
         period = _period(session, settings, options)
         count = export_csv(session, period, settings.currency, options.out)
         later = edited_words(edited(session, period, settings))
@@ -86,11 +85,6 @@ def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     return parser
-
-
-def _where(options: argparse.Namespace) -> tuple[Path, Settings]:
-    path = options.store or load(options.config, os.environ).store
-    return path, Settings.read(settings_file(path, options.config))
 
 
 def _period(session: Session, settings: Settings, options: argparse.Namespace) -> Period:
@@ -177,10 +171,9 @@ def _by_server(options: argparse.Namespace) -> int:
 
 
 def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(settings_file(path, options.config))
-    check_there(path)
-    with Store.open(path, read_only=options.dry_run) as store:
+    config, settings = site_of(options.store, options.config)
+    check_there(config)
+    with open_for_command(config, read_only=options.dry_run) as store:
         with believing(store) as session:
             start = end = None
             if options.since is not None or options.until is not None:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import time
@@ -42,7 +41,7 @@ from analyzer.interfaces.cli.command import price_micros
 from analyzer.interfaces.cli.decisions import where, who
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json, typed, zone_of
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import Settings, site_of
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout, has_colour, paint
 from collector.registry import Registry
@@ -172,11 +171,11 @@ def _judged(
         currency = read.profile.currency if read else "USD"
         return check_request(request, read, policy, Supply(rate=_told(price, currency)), now)
     from analyzer.capacity.gate.supply import supply_of
-    from collector.store.database import Store
+    from collector.store.database import open_for_command
 
     with (
         _registry_of_site(options) as registry,
-        Store.open(options.store, read_only=True) as store,
+        open_for_command(where(options)[0], read_only=True) as store,
         believing(store) as session,
     ):
         identity = identity_of(registry, request, read.sha256 if read else "")
@@ -328,13 +327,11 @@ def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
 def _registry_of_site(options: argparse.Namespace) -> Registry:
     """Return the registry beside the store that the arguments or the settings name."""
     from collector.access.open_access import registry_of
-    from collector.config import check_there, load
+    from collector.config import check_there
 
-    file = settings_file(options.store, options.config) if options.store else options.config
-    config = load(file, os.environ)
-    store: Path = options.store or config.store
-    check_there(store, config.lake)
-    return registry_of(config, store)
+    config, _ = site_of(options.store, options.config)
+    check_there(config)
+    return registry_of(config, config.store)
 
 
 def teller() -> Teller:

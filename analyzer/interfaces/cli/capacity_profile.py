@@ -122,8 +122,10 @@ def key(argv: list[str]) -> int:
     if options.run:
         path, name = of_user(os.environ), "my runs"
     else:
-        settings, store = _site(options)
-        path, name = _key_path(settings, store), settings.cluster
+        from analyzer.settings.settings import site_of
+
+        config, settings = site_of(options.store, options.config)
+        path, name = _key_path(settings, config.store), settings.cluster
     public = public_text(key_at(path).public_key())
     by = "run" if options.run else "collector"
     quoted = plain(name).replace("\\", "").replace('"', "")
@@ -144,22 +146,15 @@ def _ready(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     return _from_server(options, runs) if options.server else _from_store(options, runs)
 
 
-def _site(options: argparse.Namespace) -> "tuple[Settings, Path]":
-    from analyzer.settings.settings import Settings, settings_file
-    from collector.config import load
-
-    store: Path = options.store or load(options.config, os.environ).store
-    return Settings.read(settings_file(store, options.config)), store
-
-
 def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
     from analyzer.capacity.profile.gather import Source, capacity_profile
     from analyzer.capacity.profile.work import ProfileRequest
-    from collector.store.database import Store
+    from analyzer.settings.settings import site_of
+    from collector.store.database import open_for_command
 
-    settings, path = _site(options)
+    config, settings = site_of(options.store, options.config)
     asked = ProfileRequest(options.team, options.project, runs, options.since, options.until)
-    with Store.open(path, read_only=True, threads=_ONE_THREAD) as store, believing(store) as session:
+    with open_for_command(config, read_only=True, threads=_ONE_THREAD) as store, believing(store) as session:
 
         def advise(period: Period) -> "list[Recommendation]":
             from analyzer.reports.reader import (
@@ -169,7 +164,7 @@ def _from_store(options: argparse.Namespace, runs: tuple[str, ...]) -> "Ready":
             return Reader(session, settings).advised(period)
 
         made = capacity_profile(Source(session, settings, advise), asked)
-    return _signed(made, options.key or _key_path(settings, path))
+    return _signed(made, options.key or _key_path(settings, config.store))
 
 
 def _refuse_beside_recording(options: argparse.Namespace, runs: tuple[str, ...]) -> None:

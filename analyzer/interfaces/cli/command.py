@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import os
 import shutil
 import sys
 import urllib.parse
@@ -20,9 +19,8 @@ from analyzer.ledger.believed import believing
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.reports.request import WIDTH, Request
 from analyzer.server_client import ask_server
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import site_of
 from analyzer.text.layout import has_colour, paint
-from collector.config import load
 
 if TYPE_CHECKING:
     from analyzer.reports.reader import Reader
@@ -80,11 +78,10 @@ def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> "It
     from analyzer.reports.reader import (
         Reader,  # all readings there are: a plan of a file alone needs none of them
     )
-    from collector.store.database import Store
+    from collector.store.database import open_for_command
 
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(settings_file(path, options.config))
-    with Store.open(path, read_only=True) as store, believing(store) as session:
+    config, settings = site_of(options.store, options.config)
+    with open_for_command(config, read_only=True) as store, believing(store) as session:
         yield Reader(session, settings, step_log=step_log)
 
 

@@ -19,11 +19,11 @@ from analyzer.recommendations.lifecycle.lifecycle_tables import decide
 from analyzer.recommendations.lifecycle.status import Decision, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import Settings, site_of
 from analyzer.text.words import moment_words, until_words
-from collector.config import SHARED, check_there, load
+from collector.config import SHARED, CollectorConfig, check_there
 from collector.store.books import mirror_findings
-from collector.store.database import Store
+from collector.store.database import open_for_command
 
 T = TypeVar("T")
 _TELL = "say it to a server that runs on it, with --server URL"
@@ -62,32 +62,23 @@ def _word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentP
     return parser
 
 
-def where(options: argparse.Namespace, instead: str = _TELL) -> tuple[Path, Settings]:
-    """Return the store that `--store` or the settings name, and the settings of `--config` or beside that store.
+def where(options: argparse.Namespace, instead: str = _TELL) -> tuple[CollectorConfig, Settings]:
+    """Return the settings of the server of the store that `--store` or the settings name, the collector's and ours.
 
     Raises:
         ConfigError: the settings cannot be read, or the store's lake is shared; `instead` says what to do then.
     """
-    path: Path = options.store or load(options.config, os.environ).store
-    _refuse_shared_lake(path, options.config, instead)
-    return path, Settings.read(settings_file(path, options.config))
-
-
-def _refuse_shared_lake(store: Path, config: Path | None, instead: str) -> None:
-    """Refuse to write beside the analyzers of a lake that several hosts share: its books are not in the store's file.
-
-    Raises:
-        ConfigError: the store's settings name such a lake.
-    """
-    if load(settings_file(store, config), os.environ).lake.startswith(SHARED):
-        raise ConfigError(f"the lake of {store} is one that its settings share with other hosts: {instead}")
+    config, settings = site_of(options.store, options.config)
+    if config.lake.startswith(SHARED):  # its books are not in the store's file
+        raise ConfigError(f"the lake of {config.store} is one that its settings share with other hosts: {instead}")
+    return config, settings
 
 
 @dataclass(frozen=True, slots=True)
 class _StoreTarget:
     """A store on this machine that no server has: what is said is kept in one transaction, and in the lake's books."""
 
-    path: Path
+    config: CollectorConfig
     settings: Settings
 
     def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
@@ -125,9 +116,9 @@ class _StoreTarget:
         return self._say(because, since, tell), _moment(applied_at, zone)
 
     def _say(self, because: str, since: str | None, tell: Callable[[Reader, Period, Statement], T]) -> T:
-        check_there(self.path)
+        check_there(self.config)
         settings, said = self.settings, Statement(because, who(), time.time_ns() // 1000)
-        with Store.open(self.path, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+        with open_for_command(self.config, memory_limit=settings.memory_limit, threads=settings.threads) as store:
             with believing(store) as session:
                 reader = Reader(session, settings)
                 with session.transaction():

@@ -100,10 +100,9 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _settings_file(options: argparse.Namespace) -> Path | None:
-    from analyzer.settings.settings import settings_file
-    from collector.config import load
+    from collector.config import settings_of_store
 
-    return settings_file(options.store or load(options.config, os.environ).store, options.config)
+    return settings_of_store(options.store, options.config, os.environ)[1]
 
 
 def _confirmed(options: argparse.Namespace, settings: Settings) -> bool:

@@ -1,7 +1,6 @@
 """`gpuledger bill prices`, `charges`, `costs` and `teams`: what is known of money and of whose a run is."""
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +19,11 @@ from analyzer.ledger.teams import TeamBook
 from analyzer.prices.listing import price_json
 from analyzer.prices.price_book import PriceBook
 from analyzer.reports.request import Format, Request
-from analyzer.settings.settings import SETTINGS_NAME, Settings
+from analyzer.settings.settings import Settings, site_of
 from analyzer.text.as_json import as_json
 from analyzer.text.words import counted
-from collector.config import load
-from collector.store.database import Store
+from collector.config import SETTINGS_NAME, CollectorConfig
+from collector.store.database import open_for_command
 
 
 def _add_money(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +73,11 @@ def prices(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     if options.server:
         return _from_server(options)
-    settings = _settings(options)
+    config, settings = site_of(options.store, options.config)
     path, now_us = options.prices or settings.prices, time.time_ns() // 1000
     book = PriceBook.read(path) if path else PriceBook()
     if options.action == "check":
-        return _check(book, options, settings, now_us)
+        return _check(book, options, config, settings, now_us)
     if options.json:
         print(as_json("prices", price_json(book, options.sku, now_us), head_of(settings)), end="")
     else:
@@ -98,9 +97,10 @@ def teams(argv: list[str]) -> int:
     parser.add_argument("--teams", type=Path, help="the rules (default: the file that the settings name)")
     parser.add_argument("--config", type=Path, help=f"the settings (default: {SETTINGS_NAME} beside --store)")
     options = parser.parse_args(argv)
-    path = options.teams or _settings(options).teams
+    config, settings = site_of(options.store, options.config)
+    path = options.teams or settings.teams
     book = TeamBook.read(path) if path else TeamBook()
-    with Store.open(_store(options), read_only=True) as store, believing(store) as session:
+    with open_for_command(config, read_only=True) as store, believing(store) as session:
         mapped, groups = unmapped_runs(session, book)
     unmapped = sum(group.runs for group in groups)
     print(f"{mapped} runs map to a team, {unmapped} to none   ({path or 'no teams file'})")
@@ -109,11 +109,12 @@ def teams(argv: list[str]) -> int:
     return _CHECK_FAILED if groups else 0
 
 
-def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now_us: int) -> int:
-    path = _store(options)
-    held = options.store is not None or path.exists()
+def _check(
+    book: PriceBook, options: argparse.Namespace, config: CollectorConfig, settings: Settings, now_us: int
+) -> int:
+    held = options.store is not None or config.store.exists()
     if held:
-        with Store.open(path, read_only=True) as store, believing(store) as session:
+        with open_for_command(config, read_only=True) as store, believing(store) as session:
             found = checked(book, settings, now_us, session)
     else:
         found = checked(book, settings, now_us)
@@ -122,14 +123,9 @@ def _check(book: PriceBook, options: argparse.Namespace, settings: Settings, now
     )
     print(told, end="")
     if not held:
-        words = f"not checked: whether a GPU has no price; there is no store at {path} (--store names it)"
+        words = f"not checked: whether a GPU has no price; there is no store at {config.store} (--store names it)"
         print(words, file=sys.stderr)
     return _CHECK_FAILED if found else 0
-
-
-def _store(options: argparse.Namespace) -> Path:
-    """Return the store that was named, or the one of the settings."""
-    return Path(options.store or load(options.config, os.environ).store)
 
 
 def _from_server(options: argparse.Namespace) -> int:
@@ -144,13 +140,6 @@ def _from_server(options: argparse.Namespace) -> int:
     with _asking_money(options) as ask:
         print(ask(replace(request, format="json") if options.json else request), end="")
         return _CHECK_FAILED if is_check and report_of(ask, request)["complaints"] else 0
-
-
-def _settings(options: argparse.Namespace) -> Settings:
-    """Return the settings that were named, else those beside the store, else those here, else the defaults."""
-    if options.config is not None:
-        return Settings.read(options.config)
-    return Settings.beside(options.store or Path("gpuledger.duckdb"))
 
 
 def charges(argv: list[str]) -> int:

@@ -14,9 +14,9 @@ from analyzer.interfaces.mail.sending import greet
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json
-from analyzer.settings.settings import TABLES, Settings, settings_file
-from collector.config import load
-from collector.store.database import Store
+from analyzer.settings.settings import TABLES, Settings
+from collector.config import settings_of_store
+from collector.store.database import open_for_command
 
 _OK, _CHECK_FAILED = 0, 1
 _PATH = "/v1/doctor"
@@ -44,11 +44,10 @@ def _of_server(server: str) -> dict[str, Any]:
 
 
 def _of_store(options: argparse.Namespace) -> dict[str, Any]:
-    config = load(options.config, os.environ, {"store": str(options.store)} if options.store else None)
-    settings = Settings.read(settings_file(config.store, options.config))
+    config, file = settings_of_store(options.store, options.config, os.environ)
+    settings, mails = Settings.read(file), MailSettings.read(file, TABLES)
     keys, sends, trouble = read_beside(config)
-    mails = MailSettings.read(settings_file(config.store, options.config), TABLES)
     mail = MailSight(mails, sends, lambda: greet(mails))
-    with Store.open(config.store, read_only=True) as store, believing(store) as session:
+    with open_for_command(config, read_only=True) as store, believing(store) as session:
         sight = Sight(store, session, settings, config, time.time_ns() // 1000, keys, mail=mail, registry_error=trouble)
         return document(examination(sight))

@@ -24,13 +24,13 @@ from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
-from analyzer.settings.settings import TABLES, Settings, settings_file
+from analyzer.settings.settings import TABLES, Settings
 from analyzer.text.layout import at_column
 from analyzer.text.words import counted, moment_words, plain_sentence
 from collector.access.open_access import registry_of
-from collector.config import SHARED, check_there, load
+from collector.config import SHARED, CollectorConfig, check_there, settings_of_store
 from collector.registry import Mails, Registry, Send, registry_file
-from collector.store.database import Store
+from collector.store.database import open_for_command
 
 _STOPPED_BY = "cli: an operator"
 _SHOWN_US = 35 * 86_400_000_000  # five weeks
@@ -69,10 +69,9 @@ _OK, _REFUSED, _WAITING = 0, 1, 3
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a site's store is, and what its settings say."""
+    """What the settings of a site's server say."""
 
-    store: Path
-    config: Path | None
+    config: CollectorConfig
     settings: Settings
     mail: MailSettings
 
@@ -83,14 +82,12 @@ class Site:
         Raises:
             ConfigError: a setting is wrong.
         """
-        path = store or load(config, os.environ).store
-        file = settings_file(path, config)
-        return cls(path, file, Settings.read(file), MailSettings.read(file, TABLES))
+        collector, file = settings_of_store(store, config, os.environ)
+        return cls(collector, Settings.read(file), MailSettings.read(file, TABLES))
 
     def asked(self, period: Period) -> tuple[Decided, ...]:
         """Return the capacity requests of a period; none where there is no registry, which a look must not make."""
-        config = load(self.config, os.environ)
-        file = None if config.lake.startswith(SHARED) else registry_file(self.store)
+        file = None if self.config.lake.startswith(SHARED) else registry_file(self.config.store)
         if file is not None and not file.exists():
             return ()
         with self.registry() as registry:
@@ -98,7 +95,7 @@ class Site:
 
     def registry(self) -> Registry:
         """Open its registry."""
-        return registry_of(load(self.config, os.environ), self.store)
+        return registry_of(self.config, self.config.store)
 
 
 def mail_week(options: argparse.Namespace) -> int:
@@ -120,7 +117,7 @@ def mail_week(options: argparse.Namespace) -> int:
         raise ConfigError("--out names the folder for --dry-run; without --dry-run, e-mails are sent")
     mail, now_us = site.mail.ready(site.settings.site_url), _now()
     with site.registry() as registry:
-        with Store.open(site.store, read_only=True) as store, believing(store) as session:
+        with open_for_command(site.config, read_only=True) as store, believing(store) as session:
             reader = Reader(session, site.settings)
             period = reader.period(options.since)
             check_mailable(reader, period, now_us)
@@ -146,7 +143,7 @@ def mail(argv: list[str]) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
     options = parser.parse_args(argv)
     site = Site.of(options.store, options.config)
-    check_there(site.store, load(site.config, os.environ).lake)
+    check_there(site.config)
     with site.registry() as registry:
         for address, stops in ((options.stop, True), (options.resume, False)):
             if address is not None:
@@ -163,7 +160,7 @@ def _write_files(site: Site, since: str | None, folder: Path | None) -> int:
         raise ConfigError("--dry-run needs --out DIR, the folder that e-mails are written to")
     mail = tried(site.mail)
     every = editions(mail)
-    with Store.open(site.store, read_only=True) as store, believing(store) as session:
+    with open_for_command(site.config, read_only=True) as store, believing(store) as session:
         reader = Reader(session, site.settings)
         period = reader.period(since)
         asked = site.asked(period)

@@ -16,11 +16,11 @@ from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, forwarding_app, gu
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
 from analyzer.server_client import TOKEN
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import Settings
 from collector.access.open_access import access_of, require_way_in
-from collector.config import CollectorConfig, is_loopback, load
+from collector.config import CollectorConfig, is_loopback, load, settings_of_store
 from collector.http.server import listen
-from collector.store.database import Store
+from collector.store.database import open_for_command
 
 _OK = 0
 
@@ -56,8 +56,8 @@ def _over_stdio(options: argparse.Namespace) -> None:
     if options.server:
         create_server(ServedSite(options.server, os.environ.get(TOKEN))).run()
     else:
-        path, settings = _store(options)
-        create_server(OwnSite(path, settings)).run()
+        config, _, settings = _store(options)
+        create_server(OwnSite(config, settings)).run()
 
 
 def _over_http(options: argparse.Namespace) -> None:
@@ -71,21 +71,21 @@ def _over_http(options: argparse.Namespace) -> None:
         site = ServedSite(options.server, None)  # our own token is ours: each client shows its own
         app = forwarding_app(create_server(site), LOOPBACK, site)
     else:
-        path, settings = _store(options)
-        # The settings beside a store are its server's: their tokens are asked for here, too.
-        host, config = _listening(options.http, settings_file(path, options.config))
-        access = access_of(config, path)
-        app = guarded_app(create_server(OwnSite(path, settings, access)), _hosts(host, settings), access)
-        require_way_in(access, replace(config, store=path), options.config)
+        own, file, settings = _store(options)  # a server's: their tokens are asked for here, too
+        host, config = _listening(options.http, file)
+        config = replace(own, listen=config.listen)
+        access = access_of(config, config.store)
+        app = guarded_app(create_server(OwnSite(config, settings, access)), _hosts(host, settings), access)
+        require_way_in(access, config, options.config)
     listen(app, config, f"the tools are at %s{PATH}")
 
 
-def _store(options: argparse.Namespace) -> tuple[Path, Settings]:
-    """Return the store and its settings; what is wrong with either is said now, and not to a model."""
-    path = options.store or load(options.config, os.environ).store
-    settings = Settings.read(settings_file(path, options.config))
-    Store.open(path, read_only=True).close()
-    return path, settings
+def _store(options: argparse.Namespace) -> tuple[CollectorConfig, Path | None, Settings]:
+    """Return the settings of the store, and their file; what is wrong with either is said now, and not to a model."""
+    config, file = settings_of_store(options.store, options.config, os.environ)
+    settings = Settings.read(file)
+    open_for_command(config, read_only=True).close()
+    return config, file, settings
 
 
 def _listening(where: str, settings: Path | None) -> tuple[str, CollectorConfig]:

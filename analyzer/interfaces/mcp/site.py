@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode
 
@@ -23,7 +22,8 @@ from analyzer.server_client import WRONG_USAGE, server_answer, typed
 from analyzer.settings.settings import Settings
 from collector.access.access import Access
 from collector.access.gate import Gate
-from collector.store.database import Store
+from collector.config import CollectorConfig
+from collector.store.database import Store, open_for_command
 from collector.store.session import Session
 
 
@@ -85,8 +85,8 @@ class OwnSite:
     reading command: who can start this process can read its files.
     """
 
-    def __init__(self, path: Path, settings: Settings, access: Access | None = None) -> None:
-        self._path = path
+    def __init__(self, config: CollectorConfig, settings: Settings, access: Access | None = None) -> None:
+        self._config = config
         self._settings = settings
         self._store: Store | None = None
         self._turn = asyncio.Lock()
@@ -122,7 +122,9 @@ class OwnSite:
 
     def _opened(self) -> Store:
         settings = self._settings
-        return Store.open(self._path, read_only=True, memory_limit=settings.memory_limit, threads=settings.threads)
+        return open_for_command(
+            self._config, read_only=True, memory_limit=settings.memory_limit, threads=settings.threads
+        )
 
     def _session(self) -> Session:
         if self._store is None:

@@ -15,10 +15,10 @@ from analyzer.errors import ConfigError
 from analyzer.interfaces.onboarding.onboard import ImportOptions, onboard, preview
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import Runs, of_file, of_kube_state, of_labels, of_slurm
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import site_of
 from analyzer.text.layout import TextLayout
 from collector.cli.imports import add_slurm, open_target
-from collector.config import CollectorConfig, load
+from collector.config import CollectorConfig
 from collector.importing.history import Span, span, zone
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
@@ -63,14 +63,12 @@ class Prometheus:
 def import_prometheus(argv: list[str]) -> int:
     """Make a ledger of last month from the GPU metrics that a Prometheus or VictoriaMetrics has kept."""
     options = _parser().parse_args(argv)
-    config = load(options.config, os.environ)
-    place: Path = options.store or config.store
-    settings = Settings.read(settings_file(place, options.config))
+    config, settings = site_of(options.store, options.config)
     asked = ImportOptions(
         span=_span(options),
         settings=settings,
         prices=given(options.price),
-        beside=None if options.dry_run else place.parent,
+        beside=None if options.dry_run else config.store.parent,
         today=datetime.now(UTC).date(),
         layout=TextLayout(options.width or _width(), options.plain or not _is_terminal(sys.stdout)),
         progress=_overwritten,
@@ -78,7 +76,7 @@ def import_prometheus(argv: list[str]) -> int:
     source = _source(options.allocations)
     with Client(_server(options)) as client:
         runs = _runs(source, client, options, config, asked)
-        with open_target(config, options.store, dry_run=options.dry_run) as store:
+        with open_target(config, dry_run=options.dry_run) as store:
             act = preview if options.dry_run else onboard
             act(asked, Prometheus(client, options.step, runs.cluster), runs, store)
     if not options.dry_run:

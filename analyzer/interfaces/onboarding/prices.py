@@ -13,8 +13,9 @@ from pathlib import Path
 from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.price_book import PriceBook
-from analyzer.settings.settings import SETTINGS_NAME, Settings
+from analyzer.settings.settings import Settings
 from analyzer.text.words import dollars
+from collector.config import SETTINGS_NAME
 
 PRICES_NAME = "prices.toml"
 _OURS = "# Written by gpuledger import prometheus --price; yours to edit, when this line is taken out."

@@ -13,6 +13,7 @@ from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite
 from analyzer.settings.settings import Settings
 from collector.access.open_access import access_of
+from collector.config import CollectorConfig
 from tests.analyzer.interfaces.api_sites import TOKEN, collector
 from tests.collector.access.conftest import add_key, bearer
 from tests.dashboards.serving import served
@@ -54,5 +55,6 @@ def from_store(path: Path, settings: Settings) -> Iterator[Served]:
     keys |= {role: add_key(registry, role) for role in ("read", "writer", "owner")}
     keys |= {"agent": add_key(registry, "agent", node="r0"), "site": TOKEN}
     access.directory.refresh()
-    with served(guarded_app(create_server(OwnSite(path, settings, access)), LOOPBACK, access)) as client:
+    site = OwnSite(CollectorConfig(store=path), settings, access)
+    with served(guarded_app(create_server(site), LOOPBACK, access)) as client:
         yield Served(client, keys)

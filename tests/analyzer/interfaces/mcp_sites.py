@@ -11,6 +11,7 @@ from mcp.client import Client
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite
 from analyzer.settings.settings import Settings
+from collector.config import CollectorConfig
 from collector.store.database import Store
 from tests.analyzer.interfaces.api_sites import LATER
 from tests.analyzer.interfaces.api_sites import settings as priced_teams
@@ -53,7 +54,7 @@ def store_at(folder: Path) -> tuple[Path, Settings]:
 @cache
 def own_site(path: Path, settings: Settings) -> OwnSite:
     """Return the way to a store of the tests: to make all routes of the API takes longer than to ask one."""
-    return OwnSite(path, settings)
+    return OwnSite(CollectorConfig(store=path), settings)
 
 
 def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:

@@ -18,8 +18,9 @@ from analyzer.interfaces.mcp.cli import _listening, assistant
 from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, REQUEST_BYTES, forwarding_app, guarded_app
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
-from analyzer.settings.settings import Settings, settings_file
+from analyzer.settings.settings import Settings
 from collector.access.open_access import access_of
+from collector.config import CollectorConfig, settings_file
 from tests.analyzer.interfaces.api_sites import TOKEN, collector
 from tests.analyzer.interfaces.api_sites import Site as Running
 from tests.analyzer.interfaces.api_sites import site as running
@@ -157,7 +158,7 @@ def test_reading_over_http_is_in_the_audit(site: tuple[Path, Settings], tmp_path
     """As any reading of the API is: who, and which address."""
     config = replace(collector(), store=tmp_path / "none.duckdb")
     access = access_of(config, config.store)
-    app = guarded_app(create_server(OwnSite(*site, access)), LOOPBACK, access)
+    app = guarded_app(create_server(OwnSite(CollectorConfig(store=site[0]), site[1], access)), LOOPBACK, access)
     with served(app) as client:
         Served(client, {"site": TOKEN}).items("site", "runs")
         access.usage.flush(last=True)

@@ -14,6 +14,7 @@ from analyzer.interfaces.mcp.server import ANSWER_BYTES, INSTRUCTIONS, create_se
 from analyzer.interfaces.mcp.site import OwnSite, get
 from analyzer.settings.settings import Settings
 from analyzer.text.words import plain
+from collector.config import CollectorConfig
 from collector.store.database import Store
 from tests.analyzer.capacity.test_planner_task_reading import FOUR
 from tests.analyzer.interfaces.mcp_sites import ORDER, asked, own_site, store_at, texts
@@ -243,4 +244,5 @@ def test_a_failure_within_stays_within() -> None:
 
 def test_a_server_without_a_transport_is_cheap(site: tuple[Path, Settings]) -> None:
     """Nothing is opened before the first question."""
-    assert create_server(OwnSite(site[0].with_name("absent.duckdb"), site[1])).name == "gpuledger"
+    absent = CollectorConfig(store=site[0].with_name("absent.duckdb"))
+    assert create_server(OwnSite(absent, site[1])).name == "gpuledger"

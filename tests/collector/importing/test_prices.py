@@ -8,7 +8,8 @@ import pytest
 from analyzer.errors import ConfigError
 from analyzer.interfaces.onboarding.prices import PRICES_NAME, given, keep_prices, priced_skus
 from analyzer.prices.price_book import price_book
-from analyzer.settings.settings import SETTINGS_NAME, Settings
+from analyzer.settings.settings import Settings
+from collector.config import SETTINGS_NAME
 from tests.analyzer.ledger.fleet import MONDAY
 
 SKUS = ("A100-80GB", "H100-80GB", "H100-94GB")

@@ -1,0 +1,230 @@
+"""Every command reads and writes the lake of its server, wherever that lies; or it refuses, and says what to name."""
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import gpuledger
+from analyzer.settings.settings import site_of
+from collector.backup.backup_maker import backups
+from collector.store.books import mirror
+from collector.store.database import open_store
+from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.ledger.fleet import MONDAY, Fleet, priced
+from tests.analyzer.small_site import small_site
+from tests.dashboards.serving import served
+from tests.fleet.s3 import KEY_ID, REGION, SECRET
+
+LATER = MONDAY + 86_400_000_000
+WEEK = "2025-W46"
+OUT = "(a file)"
+# What has no --server, and what has: the arguments of each, without those that name the site.
+LOCAL = (
+    ["bill", "csv", "--since", WEEK, "--out", OUT],
+    ["bill", "focus", "--since", WEEK, "--out", OUT],
+    ["bill", "teams", "check"],
+)
+BOTH = (
+    ["report", WEEK, "--json"],
+    ["report", "traffic", "--since", WEEK, "--json"],
+    ["runs", "--since", WEEK, "--json"],
+    ["findings", "--since", WEEK, "--json"],
+    ["recommendations", "--since", WEEK, "--json"],
+    ["recommendations", "savings", "--json"],
+    ["bill", "prices", "check", "--json"],
+    ["bill", "charges", WEEK, "--json"],
+    ["bill", "costs", WEEK, "--json"],
+    ["capacity", "demand", "--json"],
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site on disk: its store, and settings that lie beside nothing."""
+
+    store: Path
+    settings: Path
+
+    def named(self) -> list[str]:
+        """Return the arguments that name its settings."""
+        return ["--config", str(self.settings)]
+
+
+def made(folder: Path, kind: str, request: pytest.FixtureRequest) -> Place:
+    """Make a site whose lake lies where `kind` says, with a ledger of the small site."""
+    folder.mkdir(parents=True)
+    lines = {
+        "beside": [],
+        "folder": [f'data = "{folder}/elsewhere/data"'],
+        "fleet": [],
+    }[kind]
+    if kind == "fleet":
+        s3 = request.getfixturevalue("s3")
+        lines = [
+            f'lake = "postgres:{request.getfixturevalue("postgres").database()}"',
+            f'data = "{s3.prefix()}"',
+            f's3_endpoint = "{s3.endpoint}"',
+            f's3_region = "{REGION}"',
+            f's3_key_id = "{KEY_ID}"',
+            f's3_secret = "{SECRET}"',
+            'direct_url = "http://127.0.0.1:1"',
+        ]
+    ages = [f"{name}_days = 4000" for name in ("raw", "minute", "hour", "receipt")]
+    place = Place(folder / "hot" / "store.duckdb", folder / "site.toml")
+    place.store.parent.mkdir()
+    prices = priced(folder, H100_80GB=2.6).prices
+    assert prices is not None
+    head = ["[collector]", f'store = "{place.store}"', 'listen = "127.0.0.1:0"', *ages, *lines]
+    place.settings.write_text("\n".join([*head, "[analyzer]", f'prices = "{prices}"', ""]))
+    config, settings = site_of(None, place.settings)
+    with open_store(config) as store:
+        fleet = small_site(Fleet(store))
+        fleet.analyze(now=LATER, settings=settings)
+        mirror(store, "the test")
+        with store.hot_session() as session:  # as after a sealing
+            session.execute("INSERT INTO sealed_here VALUES (0, 1, ?)", ["sqlite" if kind != "fleet" else "postgres"])
+        with store.session() as session, session.transaction():
+            session.execute("INSERT INTO lake.main.markers VALUES (0, 1, 1)")
+    return place
+
+
+@pytest.fixture(scope="module", params=["folder", "fleet"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A site whose lake is not beside its store."""
+    return made(tmp_path_factory.mktemp("site") / request.param, request.param, request)
+
+
+@pytest.fixture(scope="module")
+def beside(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The same site with its lake beside the store."""
+    return made(tmp_path_factory.mktemp("site") / "beside", "beside", request)
+
+
+def said(words: list[str]) -> tuple[int, str, str]:
+    """Return what a command says and writes, and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        file = Path(folder) / "out"
+        code = gpuledger.main([str(file) if word == OUT else word for word in words])
+        return code, out.getvalue() + (file.read_text() if file.exists() else ""), err.getvalue()
+
+
+_EACH = """
+import json, sys
+from tests.operations.test_places import said
+print(json.dumps([said(words) for words in json.loads(sys.stdin.read())]))
+"""
+
+
+def said_elsewhere(all_words: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Return what commands say in a process of their own, as beside a server."""
+    done = subprocess.run(
+        [sys.executable, "-c", _EACH],
+        input=json.dumps(all_words),
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+    return [(code, out, err) for code, out, err in json.loads(done.stdout.splitlines()[-1])]
+
+
+@contextlib.contextmanager
+def running(place: Place) -> Iterator[str]:
+    """Serve a site, and yield its address."""
+    config, settings = site_of(None, place.settings)
+    with (
+        open_store(config) as store,
+        served(create_server(ServerConfig(config, settings, analyze_seconds=None), store)) as client,
+    ):
+        yield str(client.base_url).rstrip("/")
+
+
+def test_reading_commands_say_what_the_server_says_running_and_stopped(place: Place, beside: Place) -> None:
+    """They took a lake beside the store, wherever the settings had it: a report said 0.0 h where the server said 5."""
+    with running(place) as url:
+        of_server = said_elsewhere([[*words, "--server", url] for words in BOTH])
+        meanwhile = said_elsewhere([[*words, *place.named()] for words in (*BOTH, *LOCAL)])
+    stopped = [said([*words, *place.named()]) for words in (*BOTH, *LOCAL)]
+    here = [said([*words, *beside.named()]) for words in LOCAL]
+    for words, answer, beside_server, after in zip(
+        (*BOTH, *LOCAL), [*of_server, *here], meanwhile, stopped, strict=True
+    ):
+        assert answer[:2] == after[:2], words
+        assert answer[:2] == beside_server[:2], words
+        assert len(answer[1]) > 100, words  # of what there is
+
+
+def test_a_command_without_settings_refuses_a_store_whose_lake_is_elsewhere(place: Place) -> None:
+    """A guess would read, and write, where nobody else does."""
+    telemetry = place.store.parent / "gpu_samples.csv"
+    telemetry.write_text("node,gpu_uuid,started_at,ended_at,up\nn,g,0,1,true\n")
+    before = sorted(path for path in place.store.parent.rglob("*") if path.suffix != ".wal")
+    for words in (
+        *BOTH,
+        *LOCAL,
+        ["admin", "doctor"],
+        ["admin", "analyze"],
+        ["admin", "lake", "check"],
+        ["admin", "backup", "--to", str(place.store.parent / "backups")],
+        ["import", str(telemetry)],
+        ["findings", "judge", "f-aaaaa", "wrong", "--because", "it is so"],
+        ["capacity", "profile", "--team", "alpha", "--out", str(place.store.parent / "p.json")],
+    ):
+        code, out, err = said([*words, "--store", str(place.store)])
+        assert (code, out, err.count("\n")) == (3, "", 1), (words, err)
+        assert "--config FILE" in err, words
+    assert sorted(path for path in place.store.parent.rglob("*") if path.suffix != ".wal") == before
+
+
+def test_settings_beside_a_store_are_its_servers(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They need no naming: not for a command, and not for the server."""
+    place = made(tmp_path / "site", "folder", request)
+    place.settings.rename(place.store.with_name("gpuledger.toml"))
+    code, out, _ = said(["runs", "--since", WEEK, "--json", "--store", str(place.store)])
+    assert (code, len(json.loads(out)["runs"]) > 5) == (0, True)
+    monkeypatch.chdir(place.store.parent)
+    assert said(["runs", "--since", WEEK, "--json"])[:2] == (0, out)
+
+
+def test_imports_land_where_the_server_reads(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """2,000 rows lay in a file of the hot store's own, and nobody ever read them."""
+    place = made(tmp_path / "site", "folder", request)
+    telemetry = tmp_path / "gpu_samples.csv"
+    rows = [f"new,g0,{LATER + at * 1_000_000},{LATER + (at + 1) * 1_000_000},true" for at in range(2000)]
+    telemetry.write_text("\n".join(["node,gpu_uuid,started_at,ended_at,up", *rows]))
+    assert said(["import", str(telemetry), *place.named()])[0] == 0
+    config, _ = site_of(None, place.settings)
+    with open_store(config) as store, store.session() as session:
+        assert session.row("SELECT count(*) FROM lake.main.gpu_samples WHERE node = 'new'") == (2000,)
+
+
+def test_a_backup_has_the_lake_or_says_what_it_lacks(place: Place, tmp_path: Path) -> None:
+    """It was called whole without catalogue and Parquet."""
+    code, out, _ = said(["admin", "backup", "--to", str(tmp_path / "backups"), *place.named()])
+    assert code == 0
+    assert said(["admin", "backup", "verify", str(tmp_path / "backups")])[0] == 0
+    (backup,) = backups(tmp_path / "backups")
+    if "fleet" in str(place.settings):
+        assert "not in it: catalogue, registry, data;" in out
+    else:
+        assert (backup / "store.duckdb.lake" / "catalogue.sqlite").exists()
+        assert list((backup / "store.duckdb.lake").rglob("*.parquet"))
+        words = ["runs", "--since", WEEK, "--json"]
+        lies, own = said([*words, "--store", str(backup / "store.duckdb")]), said([*words, *place.named()])
+        ids = [[run["run_id"] for run in json.loads(out)["runs"]] for _, out, _ in (lies, own)]
+        assert ids[0] == ids[1]
