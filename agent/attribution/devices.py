@@ -68,6 +68,11 @@ class Devices:
         found = [one for one in self._devices if one.parent_uuid is None and one.uuid not in divided]
         return [one.uuid for one in sorted(found, key=lambda one: (one.index is None, one.index or 0))]
 
+    def beginning(self, name: str) -> str | None:
+        """Return the longest UUID that the driver lists and this name begins with, whatever follows but more of it."""
+        uuids = (one.uuid for one in self._devices if name.startswith(one.uuid))
+        return max((uuid for uuid in uuids if not name[len(uuid) : len(uuid) + 1].isalnum()), key=len, default=None)
+
     def by_index(self, index: int, instance: int | None = None) -> str | None:
         """Return the UUID of the GPU with the driver's index, or of that GPU's instance."""
         return self._one([one.uuid for one in self._gpus() if one.index == index], instance)

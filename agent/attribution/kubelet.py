@@ -178,9 +178,12 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 # What a kubelet's PodResources answers say: which container holds which devices.
 _PODS_MAX = 4096
-_DEVICES_MAX = 4096  # of one answer; a GPU is at most 48 replicas or so
+_DEVICES_MAX = 65_536  # of one answer; some plugins hand out memory by the GiB or MiB. With more parts are unknown
 
-_REPLICA = re.compile(r"::\d+$|/vgpu\d+$")  # NVIDIA's device plugin and GKE's, where several pods share a GPU
+# Where several pods share a GPU. NVIDIA's device plugin writes `<uuid>::3`, HAMi and Volcano `<uuid>-3`, Aliyun
+# `<uuid>-_-3`, GKE `nvidia0/vgpu3`: after a full UUID, whatever follows is a part of it.
+_FULL_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])")
+_REPLICA = re.compile(r"::\d+$|/vgpu\d+$")
 _GKE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")  # drivers before 470
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,64}")
@@ -214,22 +217,28 @@ def containers(list_response: bytes) -> list[Container]:
 
 
 def allocatable(response: bytes) -> list[str]:
-    """Return the ids of all devices of an AllocatableResourcesResponse, v1.
+    """Return the ids of all devices of an AllocatableResourcesResponse, v1; none where they are too many.
 
     Raises:
         ValueError: this is no such message.
     """
-    return [device_id for devices in _messages(response, 1) for device_id in _texts(devices, 2)][:_DEVICES_MAX]
+    ids = (device_id for devices in _messages(response, 1) for device_id in _texts(devices, 2))
+    found = list(islice(ids, _DEVICES_MAX + 1))
+    return found if len(found) <= _DEVICES_MAX else []  # a part of them would pass for all the parts that there are
 
 
-def replicas(allocatable_ids: Iterable[str]) -> dict[str, int]:
+def replicas(allocatable_ids: Iterable[str], devices: Devices) -> dict[str, int]:
     """Return in how many parts each shared GPU is handed out, by the id that its parts have in common."""
-    return Counter(shared(device_id) for device_id in allocatable_ids if shared(device_id) != device_id)
+    pairs = ((device_id, shared(device_id, devices)) for device_id in dict.fromkeys(allocatable_ids))
+    return Counter(of for device_id, of in pairs if of != device_id)
 
 
-def shared(device_id: str) -> str:
+def shared(device_id: str, devices: Devices) -> str:
     """Return the id of the GPU that this id is a part of; of a whole GPU its own."""
-    return _REPLICA.sub("", device_id)
+    if (listed := devices.beginning(device_id)) is not None:
+        return listed
+    found = _FULL_UUID.match(device_id)
+    return found[0] if found else _REPLICA.sub("", device_id)
 
 
 def unit(device_id: str, devices: Devices) -> str | None:
@@ -237,7 +246,7 @@ def unit(device_id: str, devices: Devices) -> str | None:
 
     A UUID that the driver does not list is one all the same: a pod still holds a GPU that is off the bus.
     """
-    name = shared(device_id)
+    name = shared(device_id, devices)
     if found := _GKE.fullmatch(name):
         return devices.by_minor(int(found[1]), int(found[2]) if found[2] else None)
     if found := _OLD_MIG.fullmatch(name):
@@ -364,7 +373,7 @@ class Kubelet:
         """Learn in how many parts GPUs are shared. Kubelets before 1.23 do not say: the parts are then unknown."""
         self._replicas_at = self._seconds()
         try:
-            self._replicas = replicas(allocatable(self._ask("GetAllocatableResources")))
+            self._replicas = replicas(allocatable(self._ask("GetAllocatableResources")), self._devices())
         except SourceError as error:
             _LOG.info("the number of shares per GPU is not known: %s", error)
 
@@ -394,11 +403,13 @@ class Kubelet:
             if (uuid := unit(device_id, devices)) is not None:
                 parts.setdefault(uuid, []).append(device_id)
         attribution = Attribution(run_id, "kubernetes", member=f"{one.namespace}/{one.pod}/{one.name}")
-        return [GpuHold(uuid, attribution, self._fraction(ids)) for uuid, ids in parts.items()]
+        return [GpuHold(uuid, attribution, self._fraction(ids, devices)) for uuid, ids in parts.items()]
 
-    def _fraction(self, ids: list[str]) -> float | None:
-        whole = self._replicas.get(shared(ids[0]), 0)
-        return min(1.0, len(ids) / whole) if whole > 1 and shared(ids[0]) != ids[0] else None
+    def _fraction(self, ids: list[str], devices: Devices) -> float | None:
+        """Return the part of a GPU that these ids of it are, None where it is not known, or one is the whole GPU."""
+        of = shared(ids[0], devices)
+        whole = self._replicas.get(of, 0)
+        return min(1.0, len(ids) / whole) if whole > 1 and of not in ids and len(ids) < _DEVICES_MAX else None
 
 
 def _pod_run_id(cluster: str, namespace: str, pod: str) -> str:

@@ -76,6 +76,11 @@ def test_containers_without_gpus_hold_none(kubelet: StandIn, holder: Kubelet) ->
         (f"{GPU}::3", GPU),
         (MIG, MIG),
         (f"{MIG}::0", MIG),
+        (f"{GPU}-3", GPU),
+        (f"{GPU}-_-12", GPU),
+        (f"{GPU}/0", GPU),
+        (f"{MIG}-0", MIG),
+        (f"GPU-0{GPU[5:]}-7", f"GPU-0{GPU[5:]}"),
         ("nvidia1", GPU),
         ("nvidia1/vgpu4", GPU),
         ("nvidia0/gi7", MIG),
@@ -109,6 +114,34 @@ def test_parts_of_a_time_sliced_gpu_are_fractions(kubelet: StandIn, holder: Kube
         ("ml/b-0/main", 0.5),
         ("ml/c-0/main", None),
     ]
+
+
+@pytest.mark.parametrize("between", ["-", "::", "-_-", "/", "_"])
+def test_parts_by_any_plugin_are_parts_of_a_listed_gpu(kubelet: StandIn, holder: Kubelet, between: str) -> None:
+    """HAMi's ids are the UUID and a number: two pods held two GPUs that do not exist (Project-HAMi/HAMi#112)."""
+    ids = [f"{gpu}{between}{part}" for gpu in (GPU, OTHER_GPU) for part in range(10)]
+    kubelet.allocatable = allocatable_response("nvidia.com/gpu", ids)
+    kubelet.listed = list_response(
+        {f"ml/{pod}": {"m": {"nvidia.com/gpu": [ids[n]]}} for pod, n in (("a", 3), ("b", 7))}
+    )
+    assert [(gpu, member, fraction) for _, gpu, member, fraction in held(holder.read())] == [
+        (GPU, "ml/a/m", 0.1),
+        (GPU, "ml/b/m", 0.1),
+    ]
+
+
+@given(st.data())
+def test_an_id_is_a_part_of_the_gpu_that_it_begins_with(data: st.DataObject) -> None:
+    """Whatever plugins put behind a UUID; and never a GPU that nobody has."""
+    digits = st.text("0123456789abcdef", min_size=32, max_size=32)
+    uuids = [
+        f"{data.draw(st.sampled_from(['GPU', 'MIG']))}-{d[:8]}-{d[8:12]}-{d[12:16]}-{d[16:20]}-{d[20:]}"
+        for d in data.draw(st.lists(digits, min_size=1, max_size=4, unique=True))
+    ]
+    listed = Devices([Device(uuid, place) for place, uuid in enumerate(uuids[: data.draw(st.integers(0, 4))])])
+    uuid = data.draw(st.sampled_from(uuids))
+    behind = data.draw(st.from_regex(r"(?:[-:_/.][ -~]{0,12})?", fullmatch=True))
+    assert unit(uuid + behind, listed) == uuid
 
 
 def test_a_kubelet_that_does_not_say_what_is_allocatable_leaves_parts_unknown(
@@ -269,7 +302,8 @@ def test_a_fast_scrape_does_not_ask_more_often(asked: tuple[HolderProviders, Clo
 
 def test_a_shared_gpus_parts_are_counted_by_its_id() -> None:
     """A whole GPU has no parts; GKE and NVIDIA write parts differently."""
-    assert replicas([f"{GPU}::0", f"{GPU}::1", OTHER_GPU, "nvidia0/vgpu0"]) == {GPU: 2, "nvidia0": 1}
+    ids = [f"{GPU}::0", f"{GPU}::1", OTHER_GPU, "nvidia0/vgpu0"]
+    assert replicas(ids, DEVICES) == {GPU: 2, "nvidia0": 1}
 
 
 @given(
