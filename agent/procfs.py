@@ -91,12 +91,21 @@ def difference(before: int | None, now: int | None) -> int | None:
     return now - before
 
 
-def differences(before: object, now: object, names: Sequence[str]) -> dict[str, int | None]:
+_NARROW = 2**32  # where a counter of 32 bits begins anew
+
+
+def differences(before: object, now: object, names: Sequence[str], narrow: Sequence[str] = ()) -> dict[str, int | None]:
     """Return how far each of these counters of one thing moved; all None where any of them went back.
 
-    A thing that was reset was reset as a whole, also where another counter has already passed its old value.
+    A thing that was reset was reset as a whole, also where another counter has already passed its old value. Those in
+    `narrow` have 32 bits and begin anew at their end, which is no reset: one that went back by more than half of that
+    has gone on.
     """
     moved = {name: difference(getattr(before, name), getattr(now, name)) for name in names}
+    for name in narrow:
+        first, last = getattr(before, name), getattr(now, name)
+        if first is not None and last is not None and last < first and (last - first) % _NARROW < _NARROW // 2:
+            moved[name] = (last - first) % _NARROW
     was_reset = any(
         moved[name] is None and getattr(before, name) is not None and getattr(now, name) is not None for name in names
     )

@@ -76,6 +76,18 @@ def unified_root(sys: Path) -> Path:
     return top if (top / "cgroup.controllers").exists() else top / "unified"
 
 
+def controller_root(sys: Path, controller: str) -> Path:
+    """Return where a controller of cgroup v1 is mounted: under its name, or that of several that are mounted as one."""
+    top = sys / "fs/cgroup"
+    if not (top / controller).exists():
+        try:
+            together = (place for place in top.iterdir() if controller in place.name.split(","))
+            return next(together, top / controller)
+        except OSError:  # no cgroups here
+            pass
+    return top / controller
+
+
 def job(cgroup: str) -> Job | None:
     """Return the run that the text of /proc/<pid>/cgroup names, or None where no scheduler made the cgroup.
 

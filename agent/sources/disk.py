@@ -2,9 +2,11 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from agent.errors import SourceError
 from agent.procfs import differences, share, text, understanding, unescaped
@@ -257,12 +259,11 @@ def _nfs_block(block: str) -> MountCounters | None:
 
 _MILLISECONDS = 1000
 DEVICES_MAX = 64
+_BLOCK_DEVICES_MAX = 4096
 _MOUNTS_MAX = 64
 
 _AMOUNTS = ("read_bytes", "written_bytes", "reads", "writes")
-
-# Whole disks. Partitions, loop, ram, dm and md devices show again what a disk under them shows.
-_WHOLE = re.compile(r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+")
+_TIMES = ("busy_milliseconds", "read_milliseconds")  # which the kernel counts in 32 bits, its sectors in 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,31 +278,98 @@ class BlockCounters:
     busy_milliseconds: int
 
 
-def block_counters(proc: Path) -> dict[str, BlockCounters] | None:
-    """Return the counters of every whole disk by its kernel name, or None where procfs tells of no disks.
+_COUNTS = ("read_count", "read_bytes", "read_time", "write_count", "write_bytes", "busy_time")  # psutil's names
+_UNUSED = BlockCounters(0, 0, 0, 0, 0, 0)
 
-    Raises:
-        SourceError: it tells of them in a form that is not known.
+# Devices that show again what disks below them show, or none at all, whatever sysfs says of them: device mapper, RAID,
+# loops, caches, volumes of ZFS, memory, and drives for what people put in.
+_NO_DISK = re.compile(r"(?:dm-|md_?d?|loop|bcache|drbd|zd|ram|zram|sr|fd)\d.*|md_.*|emcpower[a-z]+\d*")
+# Partitions, where sysfs does not tell: behind the letters of a disk, or behind a p where the disk ends in a number.
+_PARTITION = re.compile(r"(?:sd|x?vd|hd|dasd)[a-z]+\d+|.+\dp\d+")
+# One of several ways to a disk of NVMe (subsystem 0, controller 1, namespace 2), which are hidden below nvme0n2.
+_PATH = re.compile(r"nvme(\d+)c\d+n(\d+)")
+_NUMBERS = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)", re.MULTILINE)
+_BLOCK = "class/block"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskNumbers:
+    """How a cgroup's io.stat calls block devices: `disks` are whole ones, and what moves on `others` moves on them."""
+
+    disks: Set[str] = frozenset()
+    others: Set[str] = frozenset()
+
+
+class BlockDevices:
+    """The disks of a host: what is no partition, and shows no other disk again, as sysfs tells it.
+
+    Where sysfs does not show a device, its name tells. They are looked at anew when one came or went.
     """
-    told = disk_counts(proc)
-    if told is None:
-        return None
-    return {
-        name: BlockCounters(
-            one.read_count, one.read_bytes, one.read_time, one.write_count, one.write_bytes, one.busy_time
-        )
-        for name, one in told.items()
-        if _WHOLE.fullmatch(name)
-    }
+
+    def __init__(self, proc: Path, sys: Path) -> None:
+        self._proc = proc
+        self._sys = sys
+        self._disks: dict[str, bool] = {}
+
+    def counters(self) -> dict[str, BlockCounters] | None:
+        """Return the counters of every disk by its kernel name, or None where procfs tells of no disks.
+
+        What kernels before 6.4 do not count for a disk of NVMe with several ways is the sum of its ways.
+
+        Raises:
+            SourceError: it tells of them in a form that is not known.
+        """
+        told = disk_counts(self._proc)
+        if told is None:
+            return None
+        self._look(told)
+        parts: dict[str, list[Any]] = {name: [told[name]] for name in told if self._disks[name]}
+        for path in filter(None, map(_PATH.fullmatch, told)):
+            head = f"nvme{path[1]}n{path[2]}"
+            if head in parts and not told[head].read_count + told[head].write_count:
+                parts[head].append(told[path[0]])
+        found = {
+            name: BlockCounters(*(sum(getattr(part, count) for part in each) for count in _COUNTS))
+            for name, each in parts.items()
+        }
+        return {name: counters for name, counters in found.items() if counters != _UNUSED or self._has_size(name)}
+
+    def numbers(self) -> DiskNumbers:
+        """Return the major:minor of every block device."""
+        found = {
+            name: f"{major}:{minor}" for major, minor, name in _NUMBERS.findall(text(self._proc / "diskstats") or "")
+        }
+        for place in islice((self._sys / _BLOCK).glob("*"), _BLOCK_DEVICES_MAX):
+            name = place.name.replace("!", "/")
+            if name not in found and (told := text(place / "dev")):
+                found[name] = told.strip()
+        self._look(found)
+        disks = {number for name, number in found.items() if self._disks[name]}
+        return DiskNumbers(disks, set(found.values()) - disks)
+
+    def _look(self, names: Collection[str]) -> None:
+        if self._disks.keys() != set(names):
+            self._disks = {name: _is_disk(name, self._place(name)) for name in names}
+
+    def _has_size(self, name: str) -> bool:
+        """Return whether there is a disk: a slot for one of the network has none as long as it is not connected."""
+        return (text(self._place(name) / "size") or "").strip() != "0"
+
+    def _place(self, name: str) -> Path:
+        return self._sys / _BLOCK / name.replace("/", "!")
 
 
-def disk_numbers(sys: Path) -> set[str]:
-    """Return every whole disk's major:minor, by which a cgroup's io.stat calls it."""
+def _is_disk(name: str, place: Path) -> bool:
+    if _NO_DISK.fullmatch(name) or _PATH.fullmatch(name) or (text(place / "hidden") or "").strip() == "1":
+        return False
+    if any((place / kind).exists() for kind in ("partition", "dm", "md", "loop")):
+        return False
     try:
-        names = [place.name for place in (sys / "class/block").iterdir() if _WHOLE.fullmatch(place.name)]
-    except OSError:
-        return set()
-    return {told.strip() for name in names if (told := text(sys / "class/block" / name / "dev"))}
+        if any((place / "slaves").iterdir()):
+            return False
+    except OSError:  # it has none, or sysfs does not show it
+        pass
+    return (place / "queue").exists() or not _PARTITION.fullmatch(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +395,7 @@ class DiskSource:
     ) -> None:
         self.devices_left_out = 0
         self._proc = proc
+        self._devices = BlockDevices(proc, sys)
         self._lustre = lustre_places(proc, sys)
         self._monotonic = monotonic
         self._last: _DiskCounters | None = None
@@ -353,7 +422,7 @@ class DiskSource:
         return {"disk_samples": rows}
 
     def _counters(self) -> _DiskCounters:
-        blocks, mountinfo = block_counters(self._proc), text(self._proc / "self" / "mountinfo")
+        blocks, mountinfo = self._devices.counters(), text(self._proc / "self" / "mountinfo")
         if blocks is None and mountinfo is None:
             raise SourceError(f"{self._proc} lists no disks and no mounts; mount procfs there, or set its path")
         mounts = network_mounts(mountinfo or "")
@@ -393,7 +462,7 @@ def _block_row(name: str, before: BlockCounters | None, now: BlockCounters, elap
     row: dict[str, str | int | float | None] = {"device": name, "mount_kind": "block"}
     if before is None:
         return row
-    moved = differences(before, now, (*_AMOUNTS, "busy_milliseconds", "read_milliseconds"))
+    moved = differences(before, now, (*_AMOUNTS, *_TIMES), narrow=_TIMES)
     busy = moved.pop("busy_milliseconds")
     row["busy_ratio"] = share(busy, elapsed_seconds * _MILLISECONDS)
     row["read_wait_seconds"] = _seconds(moved.pop("read_milliseconds"), _MILLISECONDS)

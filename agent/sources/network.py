@@ -1,5 +1,6 @@
 """Network interfaces and RDMA ports of the host, from procfs and sysfs; one row of `network_samples` for each."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ _ARPHRD_INFINIBAND = 32
 _ARPHRD_ETHERNET = 1
 _BITS_PER_MEGABIT = 10**6
 
+_INTERFACES = "class/net"
 _VIRTUAL = ("lo", "veth", "docker", "br-", "virbr", "cni", "cali", "flannel", "ifb", "dummy", "tun", "tap", "kube-")
 
 
@@ -51,21 +53,84 @@ def interface_counters(proc: Path) -> dict[str, LinkCounters]:
     }
 
 
-def _hardware(names: Sequence[str], sys: Path) -> list[str]:
-    """Return the interfaces that have a device behind them.
+# Ports of a card in switchdev mode: p0 is the uplink (nameless with drivers before 5.0), p0s1 one of it that was split;
+# pf0vf3, pf0sf7, c1pf0 and older drivers' plain numbers are what represents a guest's port there. Source:
+# devlink-port.rst, "Port flavours".
+_UPLINK = re.compile(r"(?:p\d+(?:s\d+)?)?")
 
-    A container sees no hardware: then every interface that is not known to be virtual is told.
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An interface as sysfs shows it, with its neighbors in the stack: the bytes of each pass the others as well."""
+
+    above: frozenset[str]
+    below: frozenset[str]
+    is_bridge: bool
+    switch: str | None  # the card's id in switchdev mode
+    is_uplink: bool
+
+
+def _place(place: Path) -> _Place:
+    try:
+        files = os.listdir(place)  # noqa: PTH208  (names alone are needed)
+        above = {(place / "master").readlink().name} if "master" in files else set()
+    except OSError:  # sysfs does not show it
+        files, above = [], set()
+    switch = (text(place / "phys_switch_id") or "").strip() or None if "phys_switch_id" in files else None
+    port = (text(place / "phys_port_name") or "").strip() if switch else ""
+    return _Place(
+        above=frozenset(above),
+        below=frozenset(file.removeprefix("lower_") for file in files if file.startswith("lower_")),
+        is_bridge="bridge" in files,
+        switch=switch,
+        is_uplink=switch is not None and bool(_UPLINK.fullmatch(port)),
+    )
+
+
+def _once(names: Sequence[str], sys: Path) -> list[str]:
+    """Return the interfaces whose bytes together are each byte of the host once: those with a device behind them.
+
+    One with a device of its own upon another counts for both, as a synthetic one does for the virtual function below it
+    (Azure, failover); upon those without, a bond shows again what its cards show. What represents a guest's port in a
+    switch shows again what passed the uplink. A container sees no hardware: then every interface is told that is not
+    known to be virtual, and of stacked ones the lowest.
     """
-    physical = [name for name in names if (sys / "class/net" / name / "device").exists()]
-    return physical or [name for name in names if not name.startswith(_VIRTUAL)]
+    hardware = [name for name in names if (sys / _INTERFACES / name / "device").exists()]
+    places = {name: _place(sys / _INTERFACES / name) for name in hardware or names}  # not of all that pods have
+    above = {name: set(place.above) for name, place in places.items()}
+    for name, place in places.items():
+        for lower in place.below & places.keys():
+            above[lower].add(name)
+    if not hardware:
+        upper = set().union(*above.values())
+        return [
+            name
+            for name, place in places.items()
+            if name not in upper and not place.is_bridge and not name.startswith(_VIRTUAL)
+        ]
+    told = set(hardware)
+    if uplinks := {name for name in hardware if places[name].is_uplink}:
+        switches = {places[name].switch for name in uplinks}
+        told -= {name for name in told - uplinks if places[name].switch in switches or _parents(name, sys) & uplinks}
+    return [name for name in hardware if name in told and not above[name] & told]
+
+
+def _parents(name: str, sys: Path) -> set[str]:
+    """Return the interfaces of the card that this one is a virtual or scalable function of."""
+    device = sys / _INTERFACES / name / "device"
+    try:
+        cards = [device / "physfn", *([device.resolve().parent] if (device / "sfnum").exists() else [])]
+        return {place.name for card in cards if (card / "net").is_dir() for place in (card / "net").iterdir()}
+    except OSError:  # it went away
+        return set()
 
 
 def interfaces(proc: Path, sys: Path) -> dict[str, LinkCounters]:
     """Return the interfaces of the hardware, without those of IP over InfiniBand: their port counts that already."""
     found = interface_counters(proc)
     links: dict[str, LinkCounters] = {}
-    for name in _hardware(list(found), sys):
-        place, told = sys / "class/net" / name, found[name]
+    for name in _once(list(found), sys):
+        place, told = sys / _INTERFACES / name, found[name]
         kind = number(place / "type")
         if kind != _ARPHRD_INFINIBAND:
             links[name] = LinkCounters(

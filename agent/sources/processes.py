@@ -1,18 +1,18 @@
 """The runs of this host: what holds each GPU, and the processes and cgroups behind it."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent.attribution.devices import GpuProcess, Holding
 from agent.attribution.evidence import Process, list_length
-from agent.attribution.run import V2, Attribution, unified_root
+from agent.attribution.run import V2, Attribution, controller_root, unified_root
 from agent.files import StateFile
 from agent.procfs import difference, differences, number, share, text, understanding
 from agent.source import Reading, Value
 from agent.sources.claims import Claim, Claims, Submissions
-from agent.sources.disk import disk_numbers
+from agent.sources.disk import BlockDevices, DiskNumbers
 from agent.sources.host import PRESSURES, stalled_microseconds
 from agent.sources.process_table import (
     TICKS_PER_SECOND,
@@ -48,29 +48,42 @@ class RunCounters:
     stalled_microseconds: Mapping[str, int | None] = field(default_factory=dict)
 
 
-def io_bytes(io_stat: str, disks: Set[str]) -> tuple[int, int]:
-    """Return bytes read and written of a cgroup v2 `io.stat`, over these disks ("8:0").
+_FIGURES = ("read_bytes", "written_bytes", "cpu_microseconds", "throttled_microseconds", "memory_used_bytes")
 
-    Other devices are left out: a volume of LVM shows again what its disks show. No line means that nothing moved.
+
+_Moved = tuple[int | None, int | None]  # bytes read and written
+
+
+def io_bytes(io_stat: str, disks: DiskNumbers) -> _Moved:
+    """Return bytes read and written of a cgroup v2 `io.stat`, over the disks ("8:0").
+
+    Other devices are left out: a volume of LVM shows again what its disks show. No line means that nothing moved. What
+    moved on a device that nobody knows makes the sum unknown.
     Source: Documentation/admin-guide/cgroup-v2.rst.
     """
-    read = written = 0
+    moved: list[tuple[str, str, int]] = []
     for line in io_stat.splitlines():
         device, _, rest = line.partition(" ")
-        if device in disks:
-            fields = dict(field.split("=", 1) for field in rest.split() if "=" in field)
-            read += int(fields.get("rbytes", 0))
-            written += int(fields.get("wbytes", 0))
-    return read, written
+        fields = dict(field.split("=", 1) for field in rest.split() if "=" in field)
+        moved += [(device, what, int(fields.get(what, 0))) for what in ("rbytes", "wbytes")]
+    return _sums(moved, ("rbytes", "wbytes"), disks)
 
 
-def blkio_bytes(service_bytes: str, disks: Set[str]) -> tuple[int, int]:
+def blkio_bytes(service_bytes: str, disks: DiskNumbers) -> _Moved:
     """Return bytes read and written of a cgroup v1 `blkio.throttle.io_service_bytes_recursive`."""
-    moved = {"Read": 0, "Write": 0}
-    for fields in map(str.split, service_bytes.splitlines()):
-        if len(fields) == 3 and fields[0] in disks and fields[1] in moved:
-            moved[fields[1]] += int(fields[2])
-    return moved["Read"], moved["Write"]
+    lines = [fields for fields in map(str.split, service_bytes.splitlines()) if len(fields) == 3]
+    return _sums([(device, what, int(count)) for device, what, count in lines], ("Read", "Write"), disks)
+
+
+def _sums(moved: Iterable[tuple[str, str, int]], names: tuple[str, str], disks: DiskNumbers) -> _Moved:
+    sums = dict.fromkeys(names, 0)
+    for device, what, count in moved:
+        if what not in sums or device in disks.others:
+            continue
+        if device not in disks.disks and count:
+            return None, None
+        sums[what] += count
+    return sums[names[0]], sums[names[1]]
 
 
 def stat_fields(stat: str | None) -> dict[str, int]:
@@ -79,21 +92,24 @@ def stat_fields(stat: str | None) -> dict[str, int]:
     return {name: int(value) for name, _, value in pairs if value.isdigit()}
 
 
-def run_counters(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCounters:
+def run_counters(sys: Path, directories: Mapping[str, str], disks: DiskNumbers) -> RunCounters:
     """Return the counters of the run whose cgroups these are, by controller.
 
-    Where no disk of the host is known none of its bytes are: 0 would be told, and then all that it ever moved.
+    A hybrid host has both versions, and each controller in one of them: each figure is that of v2, else of v1. Where no
+    disk of the host is known none of its bytes are: 0 would be told, and then all that it ever moved.
     """
-    if V2 in directories:
-        found = _unified(_below(unified_root(sys), directories[V2]), disks)
-        if found.cpu_microseconds is not None:
-            return found
-    return _legacy(sys, directories, disks)
+    legacy = _legacy(sys, directories, disks)
+    if V2 not in directories:
+        return legacy
+    unified = _unified(_below(unified_root(sys), directories[V2]), disks)
+    figures = {name: getattr(unified, name) for name in _FIGURES}
+    missing = [name for name, value in figures.items() if value is None]
+    return replace(unified, **{name: getattr(legacy, name) for name in missing})
 
 
-def _unified(cgroup: Path, disks: Set[str]) -> RunCounters:
+def _unified(cgroup: Path, disks: DiskNumbers) -> RunCounters:
     io_stat, cpu = text(cgroup / "io.stat"), stat_fields(text(cgroup / "cpu.stat"))
-    read, written = io_bytes(io_stat, disks) if io_stat is not None and disks else (None, None)
+    read, written = io_bytes(io_stat, disks) if io_stat is not None and disks.disks else (None, None)
     return RunCounters(
         read_bytes=read,
         written_bytes=written,
@@ -104,10 +120,10 @@ def _unified(cgroup: Path, disks: Set[str]) -> RunCounters:
     )
 
 
-def _legacy(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCounters:
+def _legacy(sys: Path, directories: Mapping[str, str], disks: DiskNumbers) -> RunCounters:
     def at(controller: str, file: str) -> Path | None:
         path = directories.get(controller)
-        return None if path is None else _below(sys / "fs/cgroup" / controller, path) / file
+        return None if path is None else _below(controller_root(sys, controller), path) / file
 
     def counted(controller: str, file: str) -> int | None:
         place = at(controller, file)
@@ -115,7 +131,7 @@ def _legacy(sys: Path, directories: Mapping[str, str], disks: Set[str]) -> RunCo
 
     blkio, cpu = at("blkio", "blkio.throttle.io_service_bytes_recursive"), at("cpu", "cpu.stat")
     service_bytes = text(blkio) if blkio else None
-    read, written = blkio_bytes(service_bytes, disks) if service_bytes is not None and disks else (None, None)
+    read, written = blkio_bytes(service_bytes, disks) if service_bytes is not None and disks.disks else (None, None)
     throttled = stat_fields(text(cpu)).get("throttled_time") if cpu else None
     return RunCounters(
         read_bytes=read,
@@ -143,7 +159,7 @@ def _upwards(sys: Path, paths: Mapping[str, str], *controllers: str) -> list[Pat
     found: list[Path] = []
     for controller in controllers:
         if (path := paths.get(controller)) is not None:
-            root = unified_root(sys) if controller == V2 else sys / "fs/cgroup" / controller
+            root = unified_root(sys) if controller == V2 else controller_root(sys, controller)
             inner = PurePosixPath(path.strip("/"))
             found += [root / step for step in (inner, *inner.parents)]
     return found
@@ -180,7 +196,7 @@ def seconds(microseconds: int | None) -> float | None:
 
 _WAITING = "D"  # uninterruptible sleep: for a disk or a network mount, mostly
 
-_RUN_COUNTERS = ("read_bytes", "written_bytes", "cpu_microseconds", "throttled_microseconds")
+_RUN_COUNTERS = _FIGURES[:4]
 
 Row = dict[str, Value]
 Spent = Mapping[int, int | None]
@@ -305,6 +321,7 @@ class ProcessSource:
         self._proc = proc
         self._sys = sys
         self._monotonic = monotonic
+        self._disks = BlockDevices(proc, sys)
         self._claims = Claims(proc, attribution)
         self._register = register or Register()
         self._submissions = Submissions(proc, self._register.place.cluster)
@@ -382,7 +399,7 @@ class ProcessSource:
         owned = {claim.attribution.run_id: claim.run_directories for claim in claims.values() if claim.run_directories}
         if not owned:
             return {}
-        disks = disk_numbers(self._sys)
+        disks = self._disks.numbers()
         return {run_id: run_counters(self._sys, directories, disks) for run_id, directories in owned.items()}
 
     def _run_rows(self, claims: dict[int, Claim], now: _Pass, elapsed_seconds: float) -> list[Row]:

@@ -12,12 +12,12 @@ from agent.errors import SourceError
 from agent.sources.disk import (
     DEVICES_MAX,
     BlockCounters,
+    BlockDevices,
+    DiskNumbers,
     DiskSource,
     Mount,
     MountCounters,
-    block_counters,
     cifs_counters,
-    disk_numbers,
     lustre_counters,
     lustre_places,
     lustre_target_counters,
@@ -35,34 +35,62 @@ amounts = st.tuples(st.integers(0, 2**63), st.integers(0, 2**63))
 LINE = "{major} {minor} {name} 100 0 800 40 10 0 80 4 0 44 44"
 
 
-@pytest.mark.parametrize("name", ["nvme0n1", "nvme11n2", "sda", "sdab", "vda", "xvdb"])
+@pytest.mark.parametrize(
+    "name",
+    ["nvme0n1", "nvme11n2", "sda", "sdab", "vda", "xvdb", "mmcblk0", "nbd15", "rbd3", "pmem0", "dasda", "scinia"],
+)
 def test_whole_disks_are_told(name: str, tmp_path: Path) -> None:
     """These are the disks that GPU hosts have, in the cloud and on the floor."""
     (tmp_path / "diskstats").write_text(LINE.format(major=8, minor=0, name=name))
-    assert block_counters(tmp_path) == {name: BlockCounters(100, 800 * 512, 40, 10, 80 * 512, 44)}
+    assert BlockDevices(tmp_path, tmp_path).counters() == {name: BlockCounters(100, 800 * 512, 40, 10, 80 * 512, 44)}
     place = tmp_path / "class/block" / name
     place.mkdir(parents=True)
     (place / "dev").write_text("8:0\n")
-    assert disk_numbers(tmp_path) == {"8:0"}
+    assert BlockDevices(tmp_path, tmp_path).numbers() == DiskNumbers({"8:0"})
 
 
 @pytest.mark.parametrize(
-    "name", ["nvme0n1p1", "nvme0c0n1", "sda1", "vda15", "loop0", "ram0", "dm-0", "md127", "zram0", "sr0"]
+    "name",
+    [
+        "nvme0n1p1",
+        "nvme0c0n1",
+        "sda1",
+        "vda15",
+        "loop0",
+        "ram0",
+        "dm-0",
+        "md127",
+        "md_home",
+        "zram0",
+        "sr0",
+        "zd16",
+        "bcache0",
+        "mmcblk0p2",
+        "nbd0p1",
+        "rbd0p1",
+        "md126p1",
+        "loop7p1",
+        "xvda1",
+        "emcpowera",
+        "drbd0",
+        "dasda1",
+        "fd0",
+    ],
 )
 def test_what_shows_a_disk_again_is_not_told(name: str, tmp_path: Path) -> None:
     """A byte read through LVM from a partition would be counted three times."""
     (tmp_path / "diskstats").write_text(LINE.format(major=8, minor=0, name=name))
-    assert block_counters(tmp_path) == {}
+    assert BlockDevices(tmp_path, tmp_path).counters() == {}
     place = tmp_path / "class/block" / name
     place.mkdir(parents=True)
     (place / "dev").write_text("8:0\n")
-    assert disk_numbers(tmp_path) == set()
+    assert BlockDevices(tmp_path, tmp_path).numbers() == DiskNumbers(set(), {"8:0"})
 
 
 def test_a_place_that_tells_of_no_disks_tells_of_none(tmp_path: Path) -> None:
     """psutil would look into the /sys of where the agent runs: those are then not the disks of the host it is shown."""
-    assert block_counters(tmp_path) is None
-    assert disk_numbers(tmp_path) == set()
+    assert BlockDevices(tmp_path, tmp_path).counters() is None
+    assert BlockDevices(tmp_path, tmp_path).numbers() == DiskNumbers()
 
 
 @given(st.text(max_size=400))
@@ -70,7 +98,7 @@ def test_any_text_is_disks_or_a_source_error(diskstats: str) -> None:
     """No daemon dies of a new kernel."""
     with tempfile.TemporaryDirectory() as place, contextlib.suppress(SourceError):
         (Path(place) / "diskstats").write_text(diskstats, "utf-8")
-        found = block_counters(Path(place))
+        found = BlockDevices(Path(place), Path(place)).counters()
         assert found is not None
         assert all(isinstance(disk.read_bytes, int) for disk in found.values())
 
