@@ -174,7 +174,10 @@ _GROUNDS: tuple[tuple[Ground, str], ...] = (
 
 
 def import_slurm(argv: list[str]) -> int:
-    """Bring who held which GPUs from Slurm's accounting: with telemetry of the same time, that is a ledger."""
+    """Bring who held which GPUs from Slurm's accounting: with telemetry of the same time, that is a ledger.
+
+    The exit code is 1 where rows could not be read.
+    """
     options = _parser().parse_args(argv)
     config, _ = settings_of_store(options.store, options.config, os.environ)
     asked = span(options.since, options.until, time.time_ns() // 1000, zone(options.timezone or "UTC"))
@@ -183,9 +186,10 @@ def import_slurm(argv: list[str]) -> int:
         with store.session() as session:
             found = history(session, told, cluster, asked.since, asked.until)
         brought = bring(store, found, write=not options.dry_run)
-    for line in (*_history_summary(brought, asked), *(f"  {note}" for note in (*notes, *found.notes))):
+    told_of = (*told.sentences(), *notes, *found.notes)
+    for line in (*_history_summary(brought, asked), *(f"  {note}" for note in told_of)):
         print(line)
-    return _OK
+    return _CHECK_FAILED if told.unread else _OK
 
 
 def add_slurm(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:

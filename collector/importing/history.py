@@ -207,7 +207,7 @@ def _reason(one: Placed, hosts: Hosts) -> str:
     if one.claim.node in hosts.partitioned:
         return "on hosts with partitioned GPUs (MIG), so not assigned in the ledger"
     if not one.claim.gpus:
-        return "that share GPUs, so not assigned in the ledger"
+        return "with parts of GPUs (MIG, shards, MPS), not assigned to a GPU"
     return (
         "with GPUs that no metric shows"
         if one.claim.node in hosts.gpus

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from agent.wire.bounded import json_said
 from collector.importing.placing import END_OF_TIME, GROUNDS, PLACEMENT, Claim, Gpu, Ground, Work, edges
-from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, last_words, withdrawn
+from collector.schedulers.books import AllocationKey, is_withdrawn, key_of, last_words, number_of, withdrawn
 from collector.schedulers.poller import Row, moment_of
 from collector.store.session import Session
 
@@ -121,7 +121,7 @@ _OF_HOSTS = ("cgroup", "declared", "process")  # whose word on allocations is th
 
 _OF_THESE = """
 started_at IS NOT NULL AND (
-    run_id IN (SELECT run_id FROM known_names
+    split_part(run_id, '@', 1) IN (SELECT run_id FROM known_names) OR run_id IN (SELECT run_id FROM known_names
         UNION SELECT alias_run_id FROM run_aliases WHERE run_id IN (SELECT run_id FROM known_names))
     OR (node IN (SELECT node FROM known_hosts)
         AND started_at < $until_us AND coalesce(ended_at, $until_us) > $since_us))
@@ -144,15 +144,18 @@ class KnownAllocations:
 
     rows: Mapping[AllocationKey, Row] = field(default_factory=dict)
     _runs: Mapping[str, Sequence[Row]] = field(default_factory=dict, repr=False)
+    _numbers: Mapping[str, Sequence[Row]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "KnownAllocations":
         """Return the book of these rows."""
         kept = {key_of(row): row for row in rows}
         runs: dict[str, list[Row]] = defaultdict(list)
+        numbers: dict[str, list[Row]] = defaultdict(list)
         for row in kept.values():
             runs[str(row["run_id"])].append(row)
-        return cls(kept, runs)
+            numbers[number_of(row)].append(row)
+        return cls(kept, runs, numbers)
 
     @classmethod
     def read(cls, session: Session, claims: Iterable[Claim], until: int) -> "KnownAllocations":
@@ -172,6 +175,10 @@ class KnownAllocations:
     def of_run(self, run_id: str) -> Sequence[Row]:
         """Return the last word on each allocation of a run, by its scheduler."""
         return [row for row in self._runs.get(run_id, ()) if not _is_of_hosts(row)]
+
+    def of_number(self, run_id: str) -> Iterator[Row]:
+        """Yield the same of all runs that have had this number, one after the other."""
+        return (row for row in self._numbers.get(run_id, ()) if not _is_of_hosts(row))
 
     def same(self, claim: Claim) -> Iterator[Row]:
         """Yield what was told of a claim: those rows that are still true."""

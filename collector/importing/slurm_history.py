@@ -3,8 +3,9 @@
 What Slurm says is gathered from its commands here, day by day, or from files that its commands printed elsewhere.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
@@ -15,24 +16,39 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Hosts, KnownAllocations
 from collector.importing.placing import Claim, gpus_by_host
 from collector.schedulers.poller import Row, Value
+from collector.schedulers.slurm.fields import RowCount, decoded
 from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
-from collector.schedulers.slurm.nodes import Event, node_events
+from collector.schedulers.slurm.nodes import Event, is_of_events, node_events
 from collector.schedulers.slurm.reader import SlurmReader
-from collector.schedulers.slurm.source import JobGpu, alias, attempt_of, holding, waiting_row
+from collector.schedulers.slurm.source import JobGpu, alias, holding, run_of, waiting_row
 from collector.store.session import Session
 
 _PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
 _OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
-_PLACES = ("node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at")  # a claim's own
+_PLACES = ("run_id", "attempt", "started_at", "ended_at")  # a claim's own, as are its host and GPUs
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmAnswer:
-    """What Slurm told of a span: accounting's jobs, the queue's (None: nobody was asked), hosts out of service."""
+    """What Slurm told of a span: accounting's jobs, the queue's (None: nobody was asked), hosts out of service.
+
+    `counts` says by file or command what became of each of its rows.
+    """
 
     accounted: Sequence[Job]
     queued: Sequence[Job] | None = None
     events: Sequence[Event] = ()
+    counts: Mapping[str, RowCount] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> int:
+        """How many rows could not be read."""
+        return sum(count.unread for count in self.counts.values())
+
+    def sentences(self) -> Iterable[str]:
+        """Yield what became of the rows of each file or command."""
+        for source, count in self.counts.items():
+            yield from count.sentences(source)
 
 
 def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until: int) -> History:
@@ -43,12 +59,14 @@ def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until
     known = KnownAllocations.read(session, (Claim(f"{prefix}{job.id}", 0, "", since, None, 0) for job in jobs), until)
     rows: dict[str, list[Row]] = {}
     claims: list[Claim] = []
+    aliases: list[Row] = []
     for job in jobs:
-        run_id = f"{prefix}{job.id}"
-        of_run = rows.setdefault(run_id, list(known.of_run(run_id)))
-        attempt = attempt_of(job, of_run)
-        of_run.append({"attempt": attempt, "started_at": job.started_at})
-        claims += _claims(job, prefix, attempt, hosts)
+        of_number = rows.setdefault(job.id, list(known.of_number(f"{prefix}{job.id}")))
+        run_id, attempt = run_of(job, prefix, of_number)
+        found = _claims(job, run_id, prefix, attempt, hosts)
+        of_number += [dict(claim.facts) | {name: getattr(claim, name) for name in _PLACES} for claim in found[:1]]
+        claims += found
+        aliases += [row for row in [alias(job, prefix)] if row and run_id == row["run_id"]]
     return History(
         name=f"slurm/{cluster}",
         until=until,
@@ -59,7 +77,7 @@ def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until
             if job.uses_gpus and job.phase == "waiting"
         ],
         queue=None if told.queued is None else prefix,
-        aliases=[row for job in jobs if (row := alias(job, prefix))],
+        aliases=aliases,
         states=[row for event in told.events for row in _states(event, hosts, since, until)],
         notes=tuple(notes.sentences()),
     )
@@ -71,10 +89,25 @@ class _Notes:
     def __init__(self) -> None:
         self.gone: set[str] = set()  # running in accounting, and unknown to the controller
         self.overdue: set[str] = set()  # running in accounting, long past their limit
+        self.bounded: set[str] = set()  # ended, nobody says when: taken to end at their limit
+        self.endless: set[str] = set()  # ended, nobody says when, and no limit says until when at most
+        self.unlimited: set[str] = set()  # running in accounting without a limit, and no queue was asked
+
+    def bound(self, job: Job, until: int) -> Job | None:
+        """Return a job that has an end if it has ended; None where nobody can say until when it held its GPUs."""
+        if job.phase != "ended" or job.ended_at is not None or job.started_at is None:
+            return job
+        limit = job.time_limit_seconds
+        end = None if limit is None else job.started_at + round(limit * SECOND_US)
+        if end is None or end > until:
+            self.endless.add(job.id)
+            return None
+        self.bounded.add(job.id)
+        return replace(job, ended_at=end)
 
     def doubts(self, job: Job, present: Collection[str] | None, until: int) -> bool:
         """Say whether nobody believes that a job still holds its GPUs, and count it. `present`: those in the queue."""
-        if job.phase != "holding":
+        if job.phase != "holding" or job.ended_at is not None:
             return False
         if present is not None:
             is_gone = job.id not in present
@@ -82,6 +115,7 @@ class _Notes:
             return is_gone
         is_overdue = _is_overdue(job, until)
         self.overdue |= {job.id} if is_overdue else set()
+        self.unlimited |= {job.id} if job.time_limit_seconds is None else set()
         return is_overdue
 
     def sentences(self) -> Iterable[str]:
@@ -91,6 +125,15 @@ class _Notes:
             yield f"{len(self.gone):,} jobs run in accounting and are not in the queue: {way_out}"
         if self.overdue:
             yield f"{len(self.overdue):,} jobs run in accounting, past their time limit: {way_out}"
+        if self.endless:
+            yield f"{len(self.endless):,} jobs have ended and accounting does not know when: left out"
+        if self.bounded:
+            yield f"{len(self.bounded):,} jobs have ended and accounting does not know when: until their time limit"
+        if self.unlimited:
+            yield (
+                f"{len(self.unlimited):,} jobs run in accounting without a time limit: held until the end of the "
+                "import; squeue's answer would tell"
+            )
 
 
 def _merged(told: SlurmAnswer, since: int, until: int, notes: _Notes) -> list[Job]:
@@ -98,9 +141,10 @@ def _merged(told: SlurmAnswer, since: int, until: int, notes: _Notes) -> list[Jo
     queued = {(job.id, job.started_at): job for job in told.queued or ()}
     present = None if told.queued is None else {job.id for job in told.queued}
     found: dict[tuple[str, int | None], Job] = {}
-    for job in [*(told.queued or ()), *told.accounted]:  # the later word is accounting's
-        began = job.uses_gpus and job.started_at is not None and job.nodes
-        if began and _touches(job, since, until) and not notes.doubts(job, present, until):
+    for one in [*(told.queued or ()), *told.accounted]:  # the later word is accounting's
+        began = one.uses_gpus and one.started_at is not None and one.nodes
+        job = notes.bound(one, until) if began and _touches(one, since, until) else None
+        if job is not None and _touches(job, since, until) and not notes.doubts(job, present, until):
             key = job.id, job.started_at
             found[key] = _with_indices(_as_of(job, until), queued.get(key))
     return sorted(found.values(), key=lambda job: (job.started_at or 0, job.raw_id))
@@ -130,15 +174,16 @@ def _is_overdue(job: Job, until: int) -> bool:
     return limit is not None and (job.started_at or 0) + round(limit * SECOND_US) + _OVERDUE_US < until
 
 
-def _claims(job: Job, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
+def _claims(job: Job, run_id: str, prefix: str, attempt: int, hosts: Hosts) -> list[Claim]:
     names = tuple(dict.fromkeys(f"{prefix}{name}" for name in (job.raw_id, job.id)))
     (row,) = holding(job, prefix, attempt, [JobGpu("")])
-    facts: Mapping[str, Value] = {name: value for name, value in row.items() if name not in _PLACES}
+    own = (*_PLACES, "node", "gpu_uuid", "rank")
+    facts: Mapping[str, Value] = {name: value for name, value in row.items() if name not in own}
     nodes = [hosts.name(node) for node in job.nodes]
     counts = gpus_by_host(job.allocated_gpus, [len(hosts.gpus.get(node, ())) for node in nodes])
     return [
         Claim(
-            run_id=f"{prefix}{job.id}",
+            run_id=run_id,
             attempt=attempt,
             node=node,
             started_at=job.started_at or 0,
@@ -167,6 +212,8 @@ def _states(event: Event, hosts: Hosts, since: int, until: int) -> Iterable[Row]
 
 
 _MOST_BYTES = 2**30  # of one file
+_BEFORE_CHARACTERS = 4096  # before a document of JSON, for what a login shell prints
+_JSON = re.compile(r"\A\s*[{\[]|^\{\s*(?:\"|$)", re.MULTILINE)
 _MOST_JOBS = 1_000_000  # with GPUs, of one import
 
 T = TypeVar("T")
@@ -188,16 +235,17 @@ def from_commands(
         SchedulerError: accounting did not answer.
     """
     found: list[Job] = []
+    counts = {"sacct": RowCount(), "sacctmgr": RowCount()}
     starts = range(since, until, DAY_US)
     for done, start in enumerate(starts, 1):
-        found += _with_gpus(reader.history(start, min(start + DAY_US, until), other))
+        found += _with_gpus(reader.history(start, min(start + DAY_US, until), other, counts["sacct"]))
         _check(len(found))
         if progress is not None:
             progress(done, len(starts))
     notes: list[str] = []
     queued = None if other else _or_note(reader.queued, "the queue", notes)
-    out = _or_note(lambda: reader.events(since, other), "hosts out of service", notes)
-    return SlurmAnswer(found, queued, out or ()), tuple(notes)
+    out = _or_note(lambda: reader.events(since, other, counts["sacctmgr"]), "hosts out of service", notes)
+    return SlurmAnswer(found, queued, out or (), counts), tuple(notes)
 
 
 def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnswer:
@@ -209,21 +257,22 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
     accounted: list[Job] = []
     queued: list[Job] | None = None
     out: list[Event] = []
+    counts: dict[str, RowCount] = {}
     for path in paths:
         try:
-            said = _read(path)
-            if said[:256].lstrip()[:1] in (b"{", b"["):
-                of_queue, of_accounting = printed_jobs(said)
+            said, count = decoded(_read(path)), counts.setdefault(path.name, RowCount())
+            if document := _JSON.search(said[:_BEFORE_CHARACTERS]):
+                of_queue, of_accounting = printed_jobs(said[document.start() :], count)
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
-            elif said[:4096].split(b"\n", 1)[0].lower().find(b"timestart") >= 0:
-                out += node_events(said)
+            elif is_of_events(said):
+                out += node_events(said, zone, count)
             else:
-                accounted += _with_gpus(titled_jobs(said, zone))
+                accounted += _with_gpus(titled_jobs(said, zone, count))
             _check(len(accounted))
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error
-    return SlurmAnswer(accounted, queued, out)
+    return SlurmAnswer(accounted, queued, out, counts)
 
 
 def clusters(told: SlurmAnswer) -> list[str]:
@@ -237,6 +286,7 @@ def of_cluster(told: SlurmAnswer, cluster: str) -> SlurmAnswer:
         [job for job in told.accounted if job.cluster in (None, cluster)],
         None if told.queued is None else [job for job in told.queued if job.cluster in (None, cluster)],
         [event for event in told.events if event.cluster in (None, cluster)],
+        told.counts,
     )
 
 

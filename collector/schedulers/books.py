@@ -67,7 +67,7 @@ class AllocationBook:
 
     def __init__(self, told: Iterable[Row] = ()) -> None:
         self._told: dict[AllocationKey, _KnownAllocation] = {}
-        self._runs: dict[str, dict[AllocationKey, None]] = {}
+        self._runs: dict[str, dict[AllocationKey, None]] = {}  # by number
         for row in told:
             self._keep(row, 0)
 
@@ -103,14 +103,14 @@ class AllocationBook:
             self._keep(row, now)
         old = [key for key, told in self._told.items() if _ended(told.row, now - KEPT_US)]
         for key in old:
-            del self._told[key]
-            self._runs[key[0]].pop(key)
-            if not self._runs[key[0]]:
-                del self._runs[key[0]]
+            number = number_of(self._told.pop(key).row)
+            self._runs[number].pop(key)
+            if not self._runs[number]:
+                del self._runs[number]
 
-    def of(self, run_id: str) -> Iterator[Row]:
-        """Yield the last word on each allocation of a run."""
-        return (self._told[key].row for key in self._runs.get(run_id, ()))
+    def of(self, number: str) -> Iterator[Row]:
+        """Yield the last word on each allocation of the runs that have had a number, one after the other."""
+        return (self._told[key].row for key in self._runs.get(number, ()))
 
     def open(self) -> Iterator[Row]:
         """Yield every allocation that has no end yet, waiting ones too."""
@@ -122,7 +122,7 @@ class AllocationBook:
     def _keep(self, row: Row, now: int) -> None:
         key = key_of(row)
         self._told[key] = _KnownAllocation(row, now)
-        self._runs.setdefault(key[0], {})[key] = None
+        self._runs.setdefault(number_of(row), {})[key] = None
 
 
 def last_words(session: Session, where: str, parameters: dict[str, object], then: str = "true") -> Iterator[Row]:
@@ -149,6 +149,11 @@ def key_of(row: Mapping[str, Value]) -> AllocationKey:
     """Return what makes an allocation one and the same."""
     where = row.get("gpu_uuid") or " ".join(str(row[part]) for part in ("node", "member") if row.get(part))
     return str(row["run_id"]), moment_of(row, "attempt") or 0, str(where) or None, moment_of(row, "started_at")
+
+
+def number_of(row: Row) -> str:
+    """Return the number of a row's run in its cluster: schedulers give one again, and the later run is <number>@<s>."""
+    return str(row["run_id"]).split("@", 1)[0]
 
 
 def withdrawn(row: Row, started_at: int) -> Row:

@@ -27,7 +27,7 @@ from collector.prometheus.survey import Survey, survey
 from collector.schedulers.kubernetes.source import Labels
 from collector.store.database import Store
 
-_OK = 0
+_OK, _CHECK_FAILED = 0, 1
 _COLUMNS = 80
 _SOURCES = ("slurm", "kube-state-metrics", "labels")
 _TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
@@ -82,7 +82,7 @@ def import_prometheus(argv: list[str]) -> int:
     if not options.dry_run:
         where = "" if options.store is None else f" --store {options.store}"
         print(f"next: gpuledger report{where}      gpuledger findings{where}")
-    return _OK
+    return _CHECK_FAILED if runs.unread else _OK
 
 
 def _span(options: argparse.Namespace) -> Span:

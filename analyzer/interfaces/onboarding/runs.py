@@ -27,7 +27,8 @@ _Holders = Sequence[Mapping[str, object]]
 class Runs:
     """A source of runs that has been asked. `history` makes its history once the store knows the GPUs.
 
-    `word` is how the screen calls it, `jobs` what it calls runs; `in_labels` says that only the metrics tell of them.
+    `word` is how the screen calls it, `jobs` what it calls runs; `in_labels` says that only the metrics tell of them;
+    `unread` is how many rows of it could not be read.
     """
 
     word: str
@@ -36,6 +37,7 @@ class Runs:
     history: "Callable[[Session, _Holders], History]"
     notes: tuple[str, ...] = ()
     in_labels: bool = False
+    unread: int = 0
 
     def sightings(self, holders: _Holders) -> list[Sighting]:
         """Return what the exporter's labels say of who held which GPU."""
@@ -66,7 +68,7 @@ def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
     def history(session: "Session", _: _Holders) -> History:
         return slurm_history.history(session, told, cluster, asked.since, asked.until)
 
-    return Runs("sacct", "GPU job", cluster, history, notes)
+    return Runs("sacct", "GPU job", cluster, history, (*told.sentences(), *notes), unread=told.unread)
 
 
 def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -> Runs:

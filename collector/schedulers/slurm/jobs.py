@@ -6,9 +6,8 @@ text are seconds of the epoch.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -16,11 +15,19 @@ from zoneinfo import ZoneInfo
 from collector.errors import SchedulerError
 from collector.schedulers.slurm.fields import (
     UNLIMITED_MINUTES,
+    RowCount,
+    RowReader,
+    consistent,
+    decoded,
     gpu_indices,
     gpus_in,
+    head_of,
     host_names,
+    in_order,
     limit_seconds,
+    lines_of,
     microseconds,
+    moments,
     number,
     text,
     whole_number,
@@ -34,8 +41,12 @@ SACCT_FIELDS = (
     "WCKey,JobName"
 )
 HISTORY_FIELDS = f"Cluster,{SACCT_FIELDS}"
-_NEEDED = ("JobID", "State", "Start", "End", "NodeList", "AllocTRES")
+_NEEDED = ("jobid", "state", "start", "end", "nodelist", "alloctres")
 _TIMES = ("Submit", "Start", "End")
+_STEP = re.compile(r"\d\S*\.\S+")  # 81234.batch, 81234_7.0: within a job that has a row of its own
+_STATE = re.compile(r"[A-Z][A-Z_]*\+?(?: by \S+)?")
+_OF_GPUS = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?=[:=,]|$)(?!=0(?:,|$))")
+_TRES = re.compile(r"|[A-Za-z][^=,\s]*(?:=[^=,\s]*)?(?:,[A-Za-z][^=,\s]*(?:=[^=,\s]*)?)*")
 _ID = re.compile(r"(?P<whole>\d+)(?:_(?P<task>\d+)|_\[(?P<waiting>[^\]]*)\]|\+(?P<offset>\d+))?")
 _SETTING = re.compile(r"([A-Za-z][\w:/.]*)=(\S*)")
 _USER = re.compile(r"(.+)\(\d+\)")
@@ -123,7 +134,7 @@ class Job:
 
 
 def phase_of(states: tuple[str, ...]) -> tuple[_Phase, str]:
-    """Return where a job stands, and the one word that says it, from its state and flags.
+    """Return where a job stands in the queue, and the one word that says it, from its state and flags.
 
     What is completing has ended for its owner, but its GPUs are given back only when the epilog has run.
     """
@@ -135,18 +146,6 @@ def phase_of(states: tuple[str, ...]) -> tuple[_Phase, str]:
     if waits or not ended:
         return "waiting", "PENDING" if waits else next(iter(states), "UNKNOWN")
     return "ended", ended[0]
-
-
-def tasks_in(waiting: str) -> int | None:
-    """Return how many tasks "5-99:2%4" or "1,3,7" stands for; None where Slurm cut the list short."""
-    count = 0
-    for part in waiting.split("%", 1)[0].split(","):
-        span, _, step = part.strip().partition(":")
-        first, dash, last = span.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (step and not step.isdecimal()):
-            return None
-        count += len(range(int(first[:9]), int((last or first)[:9]) + 1, int(step[:9] or 1) or 1))
-    return count
 
 
 def _nodes(value: object) -> tuple[str, ...]:
@@ -164,7 +163,7 @@ _SOURCES: tuple[tuple[str, Callable[[object], object], str, str, str, str], ...]
     ("waiting_tasks", text, "array_task_string", "array.task", "", ""),
     ("het_id", whole_number, "het_job_id", "het.job_id", "HetJobId", ""),
     ("het_offset", whole_number, "het_job_offset", "het.job_offset", "HetJobOffset", ""),
-    ("restarts", whole_number, "restart_cnt", "restart_cnt", "Restarts", ""),
+    ("restarts", whole_number, "restart_cnt", "restart_cnt", "Restarts", "Restarts"),
     ("user", text, "user_name", "user", "", "User"),
     ("account", text, "account", "account", "Account", "Account"),
     ("name", text, "name", "name", "", "JobName"),
@@ -202,7 +201,10 @@ def _job(
         field: read(record.get(names[form]) if names[form] else None) for field, read, *names in _SOURCES
     }
     found |= own
-    phase, state = phase_of(found.pop("states"))
+    states = found.pop("states")
+    phase, state = phase_of(states)
+    if form in (_SACCT, _SACCT_TEXT):
+        phase, state = _accounted_phase(phase, state, states, found)
     for whole, part in (("array_id", "task_id"), ("het_id", "het_offset")):
         if form in (_SQUEUE, _SACCT) and not found[whole]:  # JSON has 0 for a job that is no part
             found[whole] = found[part] = None
@@ -215,27 +217,46 @@ def _job(
     return Job(raw_id=raw_id, phase=phase, state=state, gpus=gpus(found["nodes"]), **found)
 
 
+def _accounted_phase(
+    phase: _Phase, state: str, states: tuple[str, ...], found: Mapping[str, Any]
+) -> tuple[_Phase, str]:
+    """Return where a job of accounting stands: a record that has an end has ended, whatever its word is.
+
+    So has that of a job that was resized, whose other hosts have a record of their own. What has begun and has a word
+    that is not known holds its GPUs until it is known better.
+
+    Raises:
+        SchedulerError: it ends before it starts.
+    """
+    if not in_order(found["started_at"], found["ended_at"]):
+        raise SchedulerError("it ends before it starts")
+    if found["ended_at"] is not None:
+        return "ended", next((word for word in states if word in ENDINGS), state)
+    return ("holding" if phase == "waiting" and "PENDING" not in states and found["started_at"] else phase), state
+
+
 def queued_in_json(said: bytes) -> list[Job]:
     """Return the jobs of `squeue --json`, of releases 21.08 to 25.11: those that wait, hold, and have lately ended.
 
     Raises:
         SchedulerError: it is not the JSON of squeue.
     """
-    return _queued(_records(said, "squeue"))
+    numbered = ((whole_number(one.get("job_id")), one) for one in _records(said, "squeue") if isinstance(one, Mapping))
+    return [_queued(raw_id, record) for raw_id, record in numbered if raw_id is not None]
 
 
-def accounted_in_json(said: bytes) -> list[Job]:
+def accounted_in_json(said: bytes, count: RowCount | None = None) -> list[Job]:
     """Return the jobs of `sacct --json`, of the same releases; accounting knows no GPU by its number.
 
     Raises:
         SchedulerError: it is not the JSON of sacct.
     """
-    return _accounted(_records(said, "sacct"))
+    return _each(_records(said, "sacct"), _accounted, count)
 
 
-def printed_jobs(said: bytes) -> tuple[list[Job] | None, list[Job]]:
-    """Return the jobs of a file that squeue or sacct printed with --json: the queue's (None: it is not squeue's), and
-    accounting's.
+def printed_jobs(said: str, count: RowCount) -> tuple[list[Job] | None, list[Job]]:
+    """Return the jobs of a file that squeue or sacct printed with --json, or slurmrestd answered: the queue's (None: it
+    is not the queue's), and accounting's.
 
     Raises:
         SchedulerError: it is the JSON of neither, or too long to be read at once.
@@ -245,13 +266,12 @@ def printed_jobs(said: bytes) -> tuple[list[Job] | None, list[Job]]:
         raise SchedulerError("it is JSON without jobs, so not from sacct or squeue")
     if len(records) > _MOST_JOBS:
         raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} is the maximum; split it")
-    known = [record for record in records if isinstance(record, Mapping)]
-    if any("job_state" in record for record in known):
-        return _queued(known), []
-    return None, _accounted(known)
+    if any("job_state" in record for record in records if isinstance(record, Mapping)):
+        return _each(records, _queued, count), []
+    return None, _each(records, _accounted, count)
 
 
-def document(said: bytes, command: str) -> Mapping[str, Any]:
+def document(said: bytes | str, command: str) -> Mapping[str, Any]:
     """Return the object that a command printed.
 
     Raises:
@@ -266,20 +286,41 @@ def document(said: bytes, command: str) -> Mapping[str, Any]:
     return found
 
 
-def _records(said: bytes, command: str) -> Iterable[Mapping[str, Any]]:
+def _records(said: bytes, command: str) -> list[object]:
     jobs = document(said, command).get("jobs")
     if not isinstance(jobs, list):
         raise SchedulerError(f"{command} printed JSON without jobs; is its Slurm release supported?")
-    return (job for job in jobs[:_MOST_JOBS] if isinstance(job, Mapping))
+    return jobs[:_MOST_JOBS]
 
 
-def _queued(records: Iterable[Mapping[str, Any]]) -> list[Job]:
-    numbered = ((whole_number(record.get("job_id")), record) for record in records)
-    return [
-        _job(raw_id, record, _SQUEUE, partial(_held_in_details, record.get("gres_detail")))
-        for raw_id, record in numbered
-        if raw_id is not None
-    ]
+def _each(
+    records: Iterable[object], read: Callable[[int, Mapping[str, Any]], Job], count: RowCount | None
+) -> list[Job]:
+    """Return the jobs that records are, each counted."""
+    count = RowCount() if count is None else count
+    found: list[Job] = []
+    for place, record in enumerate(records, 1):
+        raw_id = whole_number(record.get("job_id")) if isinstance(record, Mapping) else None
+        if raw_id is None or not isinstance(record, Mapping):
+            count.refuse(f"job {place} of the list", "it has no number")
+            continue
+        try:
+            job = read(raw_id, record)
+        except SchedulerError as error:
+            count.refuse(f"job {raw_id}", str(error))
+            continue
+        count.add(held_gpus(job) or (job.phase == "waiting" and job.uses_gpus))
+        found.append(job)
+    return found
+
+
+def held_gpus(job: Job) -> bool:
+    """Whether a job holds or has held GPUs, or parts of them."""
+    return job.uses_gpus and job.started_at is not None and bool(job.nodes)
+
+
+def _queued(raw_id: int, record: Mapping[str, Any]) -> Job:
+    return _job(raw_id, record, _SQUEUE, partial(_held_in_details, record.get("gres_detail")))
 
 
 def _held_in_details(details: object, nodes: tuple[str, ...]) -> _GpusHeld:
@@ -289,9 +330,8 @@ def _held_in_details(details: object, nodes: tuple[str, ...]) -> _GpusHeld:
     return tuple(gpu_indices(str(detail)) for detail in details)
 
 
-def _accounted(records: Iterable[Mapping[str, Any]]) -> list[Job]:
-    numbered = ((whole_number(record.get("job_id")), record) for record in records)
-    return [_job(raw_id, _flat(record), _SACCT) for raw_id, record in numbered if raw_id is not None]
+def _accounted(raw_id: int, record: Mapping[str, Any]) -> Job:
+    return _job(raw_id, _flat(record), _SACCT)
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,59 +408,62 @@ def _limit(value: str) -> float | None:
     return limit if limit < UNLIMITED_MINUTES * 60 else None
 
 
-def accounted_in_text(said: bytes, fields: str = SACCT_FIELDS) -> list[Job]:
-    """Return the jobs of `sacct -P -X -n` with these fields; a line that is none is passed over."""
-    return _of_lines(fields.split(","), said.decode("utf-8", "replace").splitlines(), None)
+def accounted_in_text(said: bytes, fields: str = SACCT_FIELDS, count: RowCount | None = None) -> list[Job]:
+    """Return the jobs of `sacct -P -X -n` with these fields."""
+    return _rows(fields.split(","), lines_of(decoded(said)), 1, None, RowCount() if count is None else count)
 
 
-def titled_jobs(said: bytes, zone: ZoneInfo | None) -> list[Job]:
-    """Return the jobs of a file that `sacct -P -X` has printed, its first line naming the fields.
+def titled_jobs(said: str, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
+    """Return the jobs of a file that `sacct -P` has printed, a line near its beginning naming the fields.
 
     Raises:
         SchedulerError: fields are missing, or times have no zone and nobody says which.
     """
-    head, *lines = said.decode("utf-8", "replace").splitlines() or [""]
-    names = {name.lower(): name for name in HISTORY_FIELDS.split(",")}
-    columns = [names.get(column.strip().lower(), column) for column in head.split("|")]
-    if missing := [name for name in _NEEDED if name not in columns]:
-        raise SchedulerError(f"its first line does not name {', '.join(missing)}; {_MADE_BY}")
-    return _of_lines(columns, lines, zone)
+    lines = lines_of(said)
+    place, titles = head_of(lines, _NEEDED, _MADE_BY)
+    names = {name.lower(): name for name in (*HISTORY_FIELDS.split(","), *_FURTHER)}
+    rows = [line if line != lines[place] else "" for line in lines[place + 1 :]]  # files may have been joined
+    return _rows([names.get(title, title) for title in titles], rows, place + 2, zone, count)
 
 
+_FURTHER = ("Timelimit", "ElapsedRaw", "Restarts")  # read where they are there, and not asked for
 _MADE_BY = f"make it with: SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S TIME --format={HISTORY_FIELDS}"
 
 
-def _of_lines(columns: list[str], lines: list[str], zone: ZoneInfo | None) -> list[Job]:
-    records = (line.split("|", len(columns) - 1) for line in lines)
-    blank = dict.fromkeys(HISTORY_FIELDS.split(","), "")
-    named = (dict(zip(columns, parts, strict=True)) for parts in records if len(parts) == len(columns))
-    found = (_accounted_line(blank | _in_seconds(record, zone)) for record in named)
-    return [job for job in found if job is not None]
+def _rows(columns: list[str], lines: list[str], first: int, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
+    blank = dict.fromkeys((*HISTORY_FIELDS.split(","), *_FURTHER), "") | {"Submit": "Unknown"}
+
+    def read(record: dict[str, str]) -> tuple[Job | None, int]:
+        return _accounted_row(blank | record, zone)
+
+    return list(RowReader(columns, read, held_gpus, count).rows(lines, first))
 
 
-def _in_seconds(record: dict[str, str], zone: ZoneInfo | None) -> dict[str, str]:
-    """Return the record with times as seconds of the epoch; sacct writes local time where it is not told otherwise."""
-    return record | {name: _seconds(record[name], zone) for name in _TIMES if "T" in record.get(name, "")}
+def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job | None, int]:
+    """Return the job of a row, None of a step, and how many of its times are doubtful.
 
-
-def _seconds(value: str, zone: ZoneInfo | None) -> str:
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    if moment.tzinfo is None and zone is None:
-        raise SchedulerError(
-            f"its times, as {value}, have no time zone: use --timezone, such as Europe/Berlin, or {_MADE_BY}"
-        )
-    return str(int((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()))
-
-
-def _accounted_line(record: Mapping[str, str]) -> Job | None:
+    Raises:
+        SchedulerError: a field is not what it must be.
+    """
+    if _STEP.fullmatch(record["JobID"]):
+        return None, 0
     found = _ID.fullmatch(record["JobID"])
-    if found is None:
-        return None
+    if found is None or record.get("", ""):
+        raise SchedulerError(f"{record['JobID'][:40]!r} is not a job's number")
+    if not _STATE.fullmatch(record["State"]):
+        raise SchedulerError(f"{record['State'][:40]!r} is not a state")
+    for name in ("AllocTRES", "ReqTRES"):
+        tres = record[name]
+        if not _TRES.fullmatch(tres) or (_OF_GPUS.search(tres) and gpus_in(tres) is None):
+            raise SchedulerError(f"{name} {tres[:40]!r} does not say how many GPUs")
+    limit = limit_seconds(record["TimelimitRaw"]) or _limit(record["Timelimit"])
+    seconds, doubtful = consistent(
+        [moments(record[name], zone, _MADE_BY) for name in _TIMES],
+        partial(_agrees, limit, number(record["ElapsedRaw"])),
+    )
+    record |= {name: str(at or "") for name, at in zip(_TIMES, seconds, strict=True)}
     is_array = found["task"] is not None or found["waiting"] is not None
-    return _job(
+    job = _job(
         whole_number(record["JobIDRaw"].split("_", 1)[0]) or int(found["whole"]),
         {**record, "WCKey": record["WCKey"].lstrip("*")},
         _SACCT_TEXT,
@@ -429,4 +472,20 @@ def _accounted_line(record: Mapping[str, str]) -> Job | None:
         waiting_tasks=found["waiting"],
         het_id=whole_number(found["whole"]) if found["offset"] else None,
         het_offset=whole_number(found["offset"]),
+        time_limit_seconds=limit,
     )
+    return job, doubtful
+
+
+def _agrees(limit: float | None, elapsed: float | None, times: Sequence[int | None]) -> bool:
+    """Whether three times agree with a limit and a length, in seconds."""
+    submitted, started, ended = times
+    if started is None or ended is None:
+        return in_order(submitted, started)
+    lasted = ended - started
+    return in_order(submitted, started) and (
+        lasted == elapsed if elapsed is not None else in_order(lasted, None if limit is None else limit + _OVER_SECONDS)
+    )
+
+
+_OVER_SECONDS = 600  # how long Slurm may take to end a job that is at its limit

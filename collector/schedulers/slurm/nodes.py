@@ -4,10 +4,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import NodeState
-from collector.schedulers.slurm.fields import microseconds, text, words
+from collector.schedulers.slurm.fields import (
+    RowCount,
+    RowReader,
+    consistent,
+    decoded,
+    head_of,
+    lines_of,
+    microseconds,
+    moments,
+    text,
+    words,
+)
 from collector.schedulers.slurm.jobs import document
 
 _MOST_NODES = 200_000
@@ -107,29 +120,44 @@ class Event:
     cluster: str | None = None
 
 
-def node_events(said: bytes) -> list[Event]:
-    """Return the events of a text whose first line names the fields; what is no host's is passed over.
+_MADE_BY = f"make it with: SLURM_TIME_FORMAT=%s sacctmgr --parsable2 show event start=TIME format={EVENT_FIELDS}"
+
+
+def node_events(said: bytes | str, zone: ZoneInfo | None = None, count: RowCount | None = None) -> list[Event]:
+    """Return the events of a text in which a line near the beginning names the fields.
 
     Raises:
-        SchedulerError: it is not the text of `sacctmgr --parsable2 show event`.
+        SchedulerError: it is not the text of `sacctmgr --parsable2 show event`, or its times have no zone and nobody
+            says which.
     """
-    head, *lines = said.decode("utf-8", "replace").splitlines() or [""]
-    titles = [title.strip().lower() for title in head.split("|")]
-    if missing := [title for title in _TITLES[1:5] if title not in titles]:
-        raise SchedulerError(
-            f"its first line does not name {', '.join(missing)}; make it with: SLURM_TIME_FORMAT=%s "
-            f"sacctmgr --parsable2 show event start=TIME format={EVENT_FIELDS}"
-        )
-    records = (dict(zip(titles, line.split("|", len(titles) - 1), strict=False)) for line in lines)
-    found = (_event(dict.fromkeys(_TITLES, "") | record) for record in records)
-    return [event for event in found if event is not None]
+    lines = lines_of(said if isinstance(said, str) else decoded(said))
+    place, titles = head_of(lines, _TITLES[1:5], _MADE_BY)
+    blank = dict.fromkeys(_TITLES, "") | {"timeend": "Unknown"}
+
+    def read(record: dict[str, str]) -> tuple[Event | None, int]:
+        return _event(blank | record, zone)
+
+    reader = RowReader(titles, read, lambda _: True, RowCount() if count is None else count)
+    return list(reader.rows(lines[place + 1 :], place + 2))
 
 
-def _event(record: dict[str, str]) -> Event | None:
-    node, started_at = text(record["nodename"]), microseconds(record["timestart"])
+def is_of_events(text: str) -> bool:
+    """Whether a text is of sacctmgr's events, by the fields that it names."""
+    return any("timestart" in line.lower().split("|") for line in text[:4096].splitlines())
+
+
+def _event(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Event | None, int]:
+    """Return the event of a row, None where it is no host's or the host was up, and how many times are doubtful."""
+    node = text(record["nodename"])
     states = tuple(_SHORT.get(word, word) for word in words(record["state"]))
     state = state_word(states)
-    if node is None or started_at is None or state in (None, "up"):
-        return None
+    (start, end), doubtful = consistent(
+        [moments(record[name], zone, _MADE_BY) for name in ("timestart", "timeend")], lambda _: True
+    )
+    if node is None or state in (None, "up"):
+        return None, 0
+    if start is None:
+        raise SchedulerError("it does not say since when")
     reason = text(record["reason"]) or _power_reason(states)
-    return Event(node, str(state), started_at, microseconds(record["timeend"]), reason, text(record["cluster"]))
+    ended_at = None if end is None else end * SECOND_US
+    return Event(node, str(state), start * SECOND_US, ended_at, reason, text(record["cluster"])), doubtful

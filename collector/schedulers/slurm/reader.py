@@ -8,12 +8,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal, TypeVar
 
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import NodeState
+from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import (
     HISTORY_FIELDS,
     SACCT_FIELDS,
@@ -116,6 +118,7 @@ class SlurmReader:
         self._form = form
         self._kept: dict[str, int] = {}
         self._no_accounting = False
+        self._unread = ""
 
     def queued(self) -> list[Job]:
         """Return the jobs that the controller knows: waiting, holding, and ended minutes ago.
@@ -137,18 +140,25 @@ class SlurmReader:
         """
         start = f"uts{since // SECOND_US}"
         fields = f"--format={SACCT_FIELDS}"
+        count = RowCount()
         ways: list[_Way[list[Job]]] = [
-            (accounted_in_json, (*_ACCOUNT, start, "--json")),
-            (accounted_in_text, (*_ACCOUNT, start, "--parsable2", fields)),
+            (partial(accounted_in_json, count=count), (*_ACCOUNT, start, "--json")),
+            (partial(accounted_in_text, count=count), (*_ACCOUNT, start, "--parsable2", fields)),
         ]
         found = self._ask("accounting", ways)
         self._no_accounting = False
+        unread = "; ".join(count.why)
+        if unread != self._unread:
+            self._unread = unread
+            if unread:
+                _LOG.warning("%d jobs of Slurm's accounting were not read: %s", count.unread, unread)
         return found
 
-    def history(self, since: int, until: int, cluster: str | None = None) -> list[Job]:
+    def history(self, since: int, until: int, cluster: str | None = None, count: RowCount | None = None) -> list[Job]:
         """Return the jobs that accounting knows to have existed between two times (microseconds UTC).
 
-        In text, unless JSON was asked for: a quarter of the size. `cluster` is another one of the same database.
+        In text, unless JSON was asked for: a quarter of the size. `cluster` is another one of the same database; each
+        row is counted.
 
         Raises:
             SchedulerError: it did not answer.
@@ -157,20 +167,19 @@ class SlurmReader:
         other = ("--clusters", cluster) if cluster else ()
         asked = (*_ACCOUNT, *span, *other)
         if self._form == "json":
-            return self._one((accounted_in_json, (*asked, "--json")))
-        fields = HISTORY_FIELDS
-        text = (*asked, "--parsable2", f"--format={fields}")
-        return self._one((lambda said: accounted_in_text(said, fields), text))
+            return self._one((partial(accounted_in_json, count=count), (*asked, "--json")))
+        text = (*asked, "--parsable2", f"--format={HISTORY_FIELDS}")
+        return self._one((partial(accounted_in_text, fields=HISTORY_FIELDS, count=count), text))
 
-    def events(self, since: int, cluster: str | None = None) -> list[Event]:
-        """Return when hosts were out of service since then (microseconds UTC), as accounting has it.
+    def events(self, since: int, cluster: str | None = None, count: RowCount | None = None) -> list[Event]:
+        """Return when hosts were out of service since then (microseconds UTC), as accounting has it; rows are counted.
 
         Raises:
             SchedulerError: it did not answer.
         """
         where = (f"clusters={cluster}",) if cluster else ()
         asked = ("sacctmgr", "--parsable2", "show", "event", f"start=uts{since // SECOND_US}", *where)
-        return self._one((node_events, (*asked, f"format={EVENT_FIELDS}")))
+        return self._one((partial(node_events, count=count), (*asked, f"format={EVENT_FIELDS}")))
 
     def nodes(self) -> list[NodeState]:
         """Return the states of the hosts.

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.wire.bounded import json_said
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import AllocationBook, ClusterState, is_withdrawn, withdrawn
 from collector.schedulers.poller import Poll, Row, moment_of
-from collector.schedulers.slurm.jobs import Job, tasks_in
+from collector.schedulers.slurm.fields import tasks_in
+from collector.schedulers.slurm.jobs import Job
 from collector.schedulers.slurm.reader import SlurmReader
 from collector.store.session import Session
 
@@ -108,6 +110,60 @@ def attempt_of(job: Job, known: Iterable[Row]) -> int:
     return max(earlier, default=-1) + 1
 
 
+# Endings after which a job begins again only where somebody requeues it by hand, while the controller remembers it.
+_FOR_GOOD = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY"})
+_REQUEUED = frozenset({"REQUEUED", "RESIZING", "PREEMPTED"})
+_REMEMBERED_US = 3600 * SECOND_US
+
+
+def run_of(job: Job, prefix: str, known: Iterable[Row]) -> tuple[str, int]:
+    """Return a job's run and which attempt of it this is, by what is known of its number. `prefix` is slurm/<cluster>/.
+
+    A controller that has lost its counter gives numbers again, to the work of others: that is another run, which bears
+    the second of its submission.
+    """
+    rows = list(known)
+    plain = f"{prefix}{job.id}"
+    begun = [row for row in rows if row.get("started_at") is not None]
+    if job.started_at is None:
+        same = [row for row in rows if row.get("submitted_at") == job.submitted_at and _same(row, job, "user")]
+        earlier = begun
+    else:
+        same = [row for row in begun if row["started_at"] == job.started_at and _same(row, job, "user")]
+        earlier = [row for row in begun if (moment_of(row, "started_at") or 0) < job.started_at]
+    waiting = [row for row in rows if row.get("started_at") is None and _same(row, job, "user")]
+    latest = max(earlier, key=lambda row: moment_of(row, "started_at") or 0, default=None)
+    if same:
+        run_id = str(same[0]["run_id"])
+    elif latest is not None:
+        run_id = str(latest["run_id"]) if _goes_on(latest, job) else ""
+    else:  # what is known began later: the past is told after the present, or it waits no longer
+        run_id = next((str(row["run_id"]) for row in [*begun, *waiting] if _same(row, job, "user", "name")), "")
+        run_id = run_id or ("" if begun else plain)
+    second = (job.submitted_at or job.started_at or 0) // SECOND_US
+    run_id = run_id or f"{plain}@{second}"
+    return run_id, attempt_of(job, (row for row in rows if row.get("run_id") == run_id))
+
+
+def _goes_on(row: Row, job: Job) -> bool:
+    """Whether a job that begins after a row of its number is the same work, once more."""
+    if not _same(row, job, "user"):
+        return False
+    if job.restarts or (job.submitted_at is not None and row.get("submitted_at") == job.submitted_at):
+        return True
+    ended, labels = moment_of(row, "ended_at"), json_said(str(row.get("labels") or "{}"))
+    state = labels.get("slurm_state") or str(row.get("exit_status") or "").upper()
+    if state in _REQUEUED:
+        return True
+    is_late = ended is not None and (job.submitted_at or job.started_at or 0) - ended > _REMEMBERED_US
+    return _same(row, job, "name", "account") and not (state in _FOR_GOOD and is_late)
+
+
+def _same(row: Row, job: Job, *names: str) -> bool:
+    """Whether a row says nothing else of a job, as far as both say anything."""
+    return all(row.get(name) in (None, getattr(job, name)) or getattr(job, name) is None for name in names)
+
+
 def holding(job: Job, prefix: str, attempt: int, places: Sequence[JobGpu]) -> list[Row]:
     """Return a row for each place of a job that has begun. `prefix` is slurm/<cluster>/."""
     facts = _facts(job, prefix) | {
@@ -146,6 +202,7 @@ def alias(job: Job, prefix: str) -> Row | None:
 
 
 def _facts(job: Job, prefix: str) -> Row:
+    requested = job.requested_gpus if job.requested_gpus is not None else job.allocated_gpus
     labels = {"qos": job.qos, "reservation": job.reservation}
     if job.phase == "ended" and job.state != (job.exit_status or "").upper():
         labels["slurm_state"] = job.state
@@ -153,7 +210,7 @@ def _facts(job: Job, prefix: str) -> Row:
     return {
         "run_id": f"{prefix}{job.id}",
         "parent_run_id": f"{prefix}{job.parent_id}" if job.parent_id else None,
-        "requested_gpus": job.requested_gpus if job.requested_gpus is not None else job.allocated_gpus,
+        "requested_gpus": 0 if job.allocated_gpus == 0 else requested,  # an instance of MIG is asked for as a GPU
         "time_limit_seconds": job.time_limit_seconds,
         "priority": job.priority,
         "scheduler": "slurm",
@@ -225,21 +282,23 @@ class SlurmSource:
         except SchedulerError as error:
             self._reader.without_accounting(error)
             return [], False
-        ended = [job for job in jobs if job.phase == "ended" and job.uses_gpus]
+        # What has ended nobody knows when is taken for vanished: it ended when it was last seen.
+        ended = [job for job in jobs if job.phase == "ended" and job.uses_gpus and job.ended_at is not None]
         return sorted(ended, key=lambda job: (job.started_at or 0, job.raw_id)), True
 
     def _rows(self, jobs: Iterable[Job], inventory: Inventory) -> Iterator[Row]:
         self.unplaced = 0
         said: dict[str, list[Row]] = {}  # in this poll: of a requeued job, accounting has a record for each attempt
         for job in jobs:
-            run_id = f"{self.prefix}{job.id}"
-            known = [*self._state.book.of(run_id), *said.get(run_id, ())]
-            rows = list(self._of(job, known, inventory))
-            said.setdefault(run_id, []).extend(rows)
+            number = f"{self.prefix}{job.id}"
+            of_number = [*self._state.book.of(number), *said.get(number, ())]
+            run_id, attempt = run_of(job, self.prefix, of_number)
+            known = [row for row in of_number if row["run_id"] == run_id]
+            rows = [row | {"run_id": run_id} for row in self._of(job, attempt, known, inventory)]
+            said.setdefault(number, []).extend(rows)
             yield from rows
 
-    def _of(self, job: Job, known: list[Row], inventory: Inventory) -> Iterator[Row]:
-        attempt = attempt_of(job, known)
+    def _of(self, job: Job, attempt: int, known: list[Row], inventory: Inventory) -> Iterator[Row]:
         if job.started_at is None:
             yield from self._waiting(job, attempt, known)
             return

@@ -168,7 +168,7 @@ def test_hosts_without_telemetry_are_told_as_hosts(site: Site) -> None:
     ]
     assert brought.unplaced == {
         "on hosts without metrics, so not assigned to a GPU": 1,
-        "that share GPUs, so not assigned in the ledger": 1,
+        "with parts of GPUs (MIG, shards, MPS), not assigned to a GPU": 1,
         "with GPUs that no metric shows": 1,
     }
 

@@ -8,6 +8,7 @@ import pytest
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.history import zone
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, of_cluster
+from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import HISTORY_FIELDS, SACCT_FIELDS, Job
 from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event
 from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND
@@ -113,7 +114,7 @@ class Said:
         self.asked: list[tuple[int, int]] = []
         self._queue = queue
 
-    def history(self, since: int, until: int, cluster: str | None = None) -> list[Job]:
+    def history(self, since: int, until: int, cluster: str | None, count: RowCount) -> list[Job]:
         """Return one job, whatever the day."""
         self.asked.append((since, until))
         assert cluster is None
@@ -125,7 +126,7 @@ class Said:
             raise SchedulerError("squeue failed with 1: Unable to contact slurm controller")
         return []
 
-    def events(self, since: int, cluster: str | None = None) -> list[Event]:
+    def events(self, since: int, cluster: str | None, count: RowCount) -> list[Event]:
         """Fail, as without a right to ask."""
         raise SchedulerError("sacctmgr failed with 1: Access denied")
 

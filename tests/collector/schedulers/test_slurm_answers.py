@@ -19,6 +19,7 @@ from collector.schedulers.slurm.fields import (
     limit_seconds,
     microseconds,
     number,
+    tasks_in,
     whole_number,
     words,
 )
@@ -30,7 +31,6 @@ from collector.schedulers.slurm.jobs import (
     phase_of,
     queued_in_json,
     shown_jobs,
-    tasks_in,
 )
 from collector.schedulers.slurm.nodes import nodes_in_json, nodes_in_text, state_word
 from tests.collector.schedulers import modern
@@ -191,7 +191,7 @@ def test_a_host_that_saves_power_says_so(line: str, reason: str | None) -> None:
         ("gpu:8(IDX:0-7)", tuple(range(8))),
         ("gpu:h100:3(IDX:0-1,3)", (0, 1, 3)),
         ("gpu:a100:1(IDX:0),gpu:v100:1(IDX:4)", (0, 4)),
-        ("gpu:1g.10gb:1(IDX:5)", (5,)),
+        ("gpu:1g.10gb:1(IDX:5)", None),
         ("gpu:h100:0(IDX:N/A)", None),
         ("shard:h100:2(1/4,1/4)", None),
         ("gpu:h100:4(IDX:)", None),

@@ -1,0 +1,403 @@
+"""Every row of a file of Slurm's accounting is taken, holds no GPU, or is not read with a reason; none is lost.
+
+The cases are of public reports: names with bars and line breaks, times of other forms and zones, ends that nobody
+knows, numbers that come again, MIG in types, banners.
+"""
+
+import random
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import gpuledger
+from collector.errors import FileRefusedError
+from collector.importing.history import zone
+from collector.importing.slurm_history import SlurmAnswer, from_files, history
+from collector.schedulers.slurm.fields import RowCount
+from collector.schedulers.slurm.jobs import Job
+from tests.analyzer.ledger.fleet import HOUR, SECOND
+from tests.collector.importing.accounting import (
+    BERLIN,
+    COLUMNS,
+    EPOCH,
+    as_json,
+    as_rest,
+    as_text,
+    month,
+    written,
+)
+from tests.collector.importing.site import Site, T, job
+
+DAY0 = EPOCH * SECOND
+HEAD = "JobID|State|User|Submit|Start|End|NodeList|AllocTRES|JobName"
+FINE = "841|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|fine"
+
+
+def read(tmp_path: Path, text: str, timezone: str | None = None, name: str = "jobs.txt") -> SlurmAnswer:
+    """Return what a file with this text tells."""
+    (tmp_path / name).write_text(text, newline="")
+    return from_files([tmp_path / name], zone(timezone) if timezone else None)
+
+
+def of_only(told: SlurmAnswer) -> RowCount:
+    """Return the count of the only file."""
+    (count,) = told.counts.values()
+    return count
+
+
+def counts(told: SlurmAnswer) -> tuple[int, int, int]:
+    """Return how many rows of the only file were taken, not about GPUs, and were not read."""
+    count = of_only(told)
+    return count.taken, count.other, count.unread
+
+
+def held(told: SlurmAnswer) -> list[tuple[str, str, int, int, int]]:
+    """Return who held how many GPUs of which host, by the second."""
+    return sorted((job.user or "", *place(job)) for job in told.accounted)
+
+
+def place(job: Job) -> tuple[str, int, int, int]:
+    """Return a job's first host, its GPUs, and its seconds."""
+    started, ended = job.started_at or 0, job.ended_at or 0
+    return job.nodes[0], job.allocated_gpus or 0, started // SECOND, ended // SECOND
+
+
+def test_a_bar_in_a_name_moves_no_column(tmp_path: Path) -> None:
+    """Sweeps have their parameters in their names."""
+    rows = (
+        "JobID|JobName|User|State|Submit|Start|End|NodeList|AllocTRES",
+        "501|plain|ann|COMPLETED|1792800000|1792800000|1792803600|g1|cpu=8,gres/gpu=4",
+        "502|sweep|lr=0.1|bob|COMPLETED|1792800000|1792800000|1792803600|g2|cpu=8,gres/gpu=4",
+        "503|a|b|c|bob|FAILED|1792800000|1792800000|1792803600|g3|cpu=8,gres/gpu=4",
+    )
+    told = read(tmp_path, "\n".join(rows) + "\n")
+    assert [(job.id, job.name, job.user) for job in told.accounted] == [
+        ("501", "plain", "ann"),
+        ("502", "sweep|lr=0.1", "bob"),
+        ("503", "a|b|c", "bob"),
+    ]
+    assert counts(told) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_line_break_in_a_name_breaks_no_row(tmp_path: Path, last: bool) -> None:
+    """And what ends a line elsewhere (U+0085, a form feed) ends none here."""
+    names = ("fine", "two\nlines", "x\x85y", "three\n\nlines|more", "end\x0c")
+    rows = []
+    for number, name in enumerate(names, 861):
+        facts = "COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4"
+        rows.append(f"{number}|{facts}|{name}" if last else f"{number}|{name}|{facts}")
+    fields = "State|User|Submit|Start|End|NodeList|AllocTRES"
+    told = read(tmp_path, "\n".join([f"JobID|{fields}|JobName" if last else f"JobID|JobName|{fields}", *rows]) + "\n")
+    assert counts(told) == (5, 0, 0)
+    assert [job.user for job in told.accounted] == ["ann"] * 5
+    wanted = [name.replace("\n\n", "\n") if last else name for name in names]
+    assert [job.name for job in told.accounted] == wanted
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("812|RUNNING|ann|24 Oct 02:00|24 Oct 02:00|Unknown|g4|gres/gpu=4|y", "'24 Oct 02:00' is not a time"),
+        ("812|COMPLETED|ann|1792800000|1792803600|1792800000|g1|gres/gpu=4|y", "it ends before it starts"),
+        ("812|COMPLETED|ann|1792800000|1792800000", "it has 5 of 9 columns"),
+        ("812|COMPLETED|ann|1792800000|1792800000|1792803600|g[1-|gres/gpu=4|y", "not a valid host list"),
+        ("812|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4K|y", "does not say how many GPUs"),
+        ("812|COMPLETED|ann|1792800000|1792800000123|1792803600|g1|gres/gpu=4|y", "'1792800000123' is not a time"),
+        ("812|COMPLETED|ann|2026-10-24|2026-10-24|2026-10-25|g1|gres/gpu=4|y", "'2026-10-24' is not a time"),
+        ("job12|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'job12' is not a job's number"),
+        ("812|12:00|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'12:00' is not a state"),
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path, row: str, why: str, before: bool) -> None:
+    """It takes no row beside it along, neither the one before nor the one after."""
+    rows = [row, FINE] if before else [FINE, row]
+    told = read(tmp_path, "\n".join([HEAD, *rows]) + "\n", "Europe/Berlin")
+    assert counts(told) == (1, 0, 1)
+    assert why in of_only(told).why[0]
+    assert of_only(told).why[0].startswith(f"line {2 if before else 3}: ")
+    assert [job.name for job in told.accounted] == ["fine"]
+
+
+def test_steps_and_jobs_without_gpus_are_rows_too(tmp_path: Path) -> None:
+    """Whoever forgot -X has them in between; a job that never began holds nothing."""
+    more = (
+        "841.batch|COMPLETED||1792800000|1792800000|1792803600|g1|gres/gpu=4|batch",
+        FINE.replace("gres/gpu=4", "cpu=1"),
+    )
+    never = "823|CANCELLED by 1000|bob|1792800000|None|1792803600|None assigned||never"
+    told = read(tmp_path, "\n".join([HEAD, FINE, *more, never, HEAD, FINE]) + "\n")
+    assert counts(told) == (2, 3, 0)
+
+
+def test_bars_that_may_be_of_two_columns_with_another_meaning_are_not_guessed(tmp_path: Path) -> None:
+    """Where a comment and a name surround the user, either may hold the bar."""
+    head = "JobID|JobName|User|Comment|State|Submit|Start|End|NodeList|AllocTRES"
+    row = "7|a|b|c|d|COMPLETED|1792800000|1792800000|1792803600|g1|gres/gpu=4"
+    told = read(tmp_path, f"{head}\n{row}\n")
+    assert counts(told) == (0, 0, 1)
+    assert of_only(told).why == ["line 2: its bars can be read in more than one way"]
+
+
+def test_at_the_end_of_summer_time_the_end_chooses(tmp_path: Path) -> None:
+    """02:10 stands twice that night: a job that began at 02:50 ended at the second; where either may be, it is told."""
+    rows = (
+        "701|COMPLETED|ann|2026-10-25T02:50:00|2026-10-25T02:50:00|2026-10-25T02:10:00|g1|gres/gpu=4|crosses",
+        "702|COMPLETED|bob|2026-10-25T02:30:00|2026-10-25T02:30:00|2026-10-25T03:30:00|g2|gres/gpu=4|second0230",
+        "703|COMPLETED|cid|2026-10-25T01:30:00|2026-10-25T01:30:00|2026-10-25T02:30:00|g3|gres/gpu=4|ends0230",
+    )
+    told = read(tmp_path, "\n".join([HEAD, *rows]) + "\n", "Europe/Berlin")
+    first = told.accounted[0]
+    assert (first.started_at, first.ended_at) == (
+        DAY0 + 24 * HOUR + 50 * 60 * SECOND,
+        DAY0 + 25 * HOUR + 10 * 60 * SECOND,
+    )
+    assert (counts(told), of_only(told).doubtful_times) == ((3, 0, 0), 2)
+    assert any("2 times stand twice" in line for line in told.sentences())
+
+
+@pytest.mark.parametrize("more", ["|60", "|"])
+def test_a_limit_says_which_of_two_hours_is_meant(tmp_path: Path, more: str) -> None:
+    """02:30 to 03:30 is two hours or one; a job with a limit of one hour was not there for two."""
+    row = "702|COMPLETED|bob|2026-10-25T02:30:00|2026-10-25T02:30:00|2026-10-25T03:30:00|g2|gres/gpu=4"
+    head = HEAD.removesuffix("|JobName") + "|TimelimitRaw"
+    told = read(tmp_path, f"{head}\n{row}{more}\n", "Europe/Berlin")
+    (job,) = told.accounted
+    hours = ((job.ended_at or 0) - (job.started_at or 0)) // HOUR
+    assert (hours, of_only(told).doubtful_times) == ((1, 0) if more == "|60" else (2, 1))
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S.000", "%Y-%m-%dT%H:%M:%S+0200"]
+)
+def test_times_may_have_any_form_that_says_when(tmp_path: Path, form: str) -> None:
+    """Sites set SLURM_TIME_FORMAT."""
+    start, end = (datetime.fromtimestamp(EPOCH + hours * 3600, BERLIN).strftime(form) for hours in (0, 2))
+    told = read(tmp_path, f"{HEAD}\n811|COMPLETED|ann|{start}|{start}|{end}|g3|gres/gpu=4|x\n", "Europe/Berlin")
+    assert held(told) == [("ann", "g3", 4, EPOCH, EPOCH + 7200)]
+
+
+def test_events_have_local_times_too(tmp_path: Path) -> None:
+    """A drain that cannot be placed in time is refused as a job is, and not dropped."""
+    text = (
+        "Cluster|NodeName|TimeStart|TimeEnd|State|Reason\n"
+        "alpha||2026-10-24T10:00:00|Unknown||Cluster Registered TRES\n"
+        "alpha|g1|2026-10-24T10:00:00|2026-10-24T20:00:00|DRAIN|bad fan\n"
+        "alpha|g2|2026-10-25T10:00:00|Unknown|DOWN|gone\n"
+        "alpha|g3|noon|Unknown|DOWN|gone\n"
+    )
+    told = read(tmp_path, text, "Europe/Berlin")
+    assert [(event.node, event.started_at, event.ended_at) for event in told.events] == [
+        ("g1", DAY0 + 8 * HOUR, DAY0 + 18 * HOUR),
+        ("g2", DAY0 + 33 * HOUR, None),
+    ]
+    assert counts(told) == (2, 1, 1)
+    with pytest.raises(FileRefusedError, match="--timezone"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Welcome to alpha\n\n{HEAD}\n{FINE}\n",
+        f"\ufeff{HEAD}\r\n{FINE}\r\n",
+        f"{HEAD.upper()}\n{FINE}",
+        f"{HEAD}|\n{FINE}|\n",
+    ],
+)
+def test_a_banner_a_mark_and_ends_of_lines_are_no_rows(tmp_path: Path, text: str) -> None:
+    """A login shell prints a line before the answer, an editor puts a mark before the first."""
+    told = read(tmp_path, text)
+    assert (counts(told), held(told)) == ((1, 0, 0), [("ann", "g1", 4, EPOCH, EPOCH + 3600)])
+
+
+def test_json_after_a_banner_and_in_utf16_is_read(tmp_path: Path) -> None:
+    """A Windows shell writes what it is sent in two bytes a letter."""
+    records = month(1)
+    (tmp_path / "wide.txt").write_bytes(as_text(records, [*COLUMNS, "AllocTRES"]).encode("utf-16"))
+    said = "Welcome to alpha {hello}\n" + written(as_json(records))
+    assert held(from_files([tmp_path / "wide.txt"])) == held(read(tmp_path, said))
+
+
+def test_a_foreign_head_is_quoted(tmp_path: Path) -> None:
+    """A file with commas, or with columns of fixed width, cannot be read; the sentence shows what stands there."""
+    with pytest.raises(FileRefusedError, match="the first is 'JobID,State,Start'"):
+        read(tmp_path, "JobID,State,Start\n7,RUNNING,1792800000\n")
+
+
+def allocations(site: Site, told: SlurmAnswer) -> list[tuple[object, ...]]:
+    """Return the claims that follow: run, user, host, GPUs, hours from the first day."""
+    with site.store.session() as session:
+        found = history(session, told, "alpha", DAY0, DAY0 + 72 * HOUR)
+    return sorted(
+        (one.run_id, one.attempt, one.facts["user"], one.node, one.gpus, one.started_at, one.ended_at)
+        for one in found.claims
+    )
+
+
+def test_an_end_that_nobody_knows_is_the_limit_at_most(site: Site, tmp_path: Path) -> None:
+    """A host died, and accounting has no end: its GPUs are not held for ever."""
+    head = "JobID|State|User|Submit|Start|End|TimelimitRaw|NodeList|AllocTRES"
+    facts = "ann|1792800000|1792800000|Unknown|{}|g1|gres/gpu=4"
+    rows = [
+        f"{n}|{state}|" + facts.format(limit)
+        for n, (state, limit) in enumerate(
+            (
+                ("NODE_FAIL", 120),
+                ("FAILED", "UNLIMITED"),
+                ("CANCELLED by 7", ""),
+                ("RUNNING", 120),
+                ("BOOT_FAIL", 99999),
+            ),
+            1,
+        )
+    ]
+    told = read(tmp_path, "\n".join([head, *rows]) + "\n")
+    assert [(row[0], row[6]) for row in allocations(site, told)] == [("slurm/alpha/1", DAY0 + 2 * HOUR)]
+    with site.store.session() as session:
+        notes = history(session, told, "alpha", DAY0, DAY0 + 72 * HOUR).notes
+    assert [note.split(":")[0] for note in notes] == [
+        "1 jobs run in accounting, past their time limit",
+        "3 jobs have ended and accounting does not know when",
+        "1 jobs have ended and accounting does not know when",
+    ]
+
+
+def test_the_end_of_a_record_counts_whatever_its_word(site: Site, tmp_path: Path) -> None:
+    """A record of a job that was resized says RESIZING for ever; the next one has the hosts that it kept."""
+    head = "JobID|State|User|Submit|Start|End|NodeList|AllocTRES"
+    rows = (
+        "5|RESIZING|ann|1792800000|1792800000|1792803600|g[1-2]|gres/gpu=8",
+        "5|COMPLETED|ann|1792803600|1792803600|1792807200|g1|gres/gpu=4",
+        "6|RUNNING|bob|1792800000|1792800000|1792803600|g3|gres/gpu=4",
+        "7|LAUNCH_FAILED|bob|1792800000|1792807200|1792810800|g3|gres/gpu=4",
+    )
+    found = allocations(site, read(tmp_path, "\n".join([head, *rows]) + "\n"))
+    assert [(row[0], row[1], row[3], row[5], row[6]) for row in found] == [
+        ("slurm/alpha/5", 0, "g1", DAY0, DAY0 + HOUR),
+        ("slurm/alpha/5", 0, "g2", DAY0, DAY0 + HOUR),
+        ("slurm/alpha/5", 1, "g1", DAY0 + HOUR, DAY0 + 2 * HOUR),
+        ("slurm/alpha/6", 0, "g3", DAY0, DAY0 + HOUR),
+        ("slurm/alpha/7", 0, "g3", DAY0 + 2 * HOUR, DAY0 + 3 * HOUR),
+    ]
+
+
+AGAIN = "1001|{state}|{user}|chem|{submit}|{start}|{end}|{host}|gres/gpu=4|{name}"
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "name", "hours", "runs"),
+    [
+        ("FAILED", "bob", "md", 24, 2),
+        ("REQUEUED", "bob", "md", 0.01, 2),  # another user's work is never the same
+        ("FAILED", "ann", "train", 24, 2),
+        ("FAILED", "ann", "train", 0.01, 1),  # scontrol requeue, a minute later
+        ("COMPLETED", "ann", "md", 0.01, 2),
+        ("REQUEUED", "ann", "train", 24, 1),
+        ("PREEMPTED", "ann", "train", 100, 1),
+        ("NODE_FAIL", "ann", "train", 24, 1),
+    ],
+)
+def test_a_number_that_comes_again_is_the_same_run_where_it_is_the_same_work(
+    site: Site, tmp_path: Path, state: str, user: str, name: str, hours: float, runs: int
+) -> None:
+    """After a reset of its counter Slurm gives a number to others; a requeued job keeps it."""
+    again = EPOCH + 7200 + round(hours * 3600)
+    first = AGAIN.format(state=state, user="ann", name="train", submit=EPOCH, start=EPOCH, end=EPOCH + 7200, host="g1")
+    second = AGAIN.format(
+        state="COMPLETED", user=user, name=name, submit=again, start=again, end=again + 7200, host="g2"
+    )
+    told = read(tmp_path, f"JobID|State|User|Account|Submit|Start|End|NodeList|AllocTRES|JobName\n{first}\n{second}\n")
+    with site.store.session() as session:
+        found = history(session, told, "alpha", DAY0, DAY0 + 240 * HOUR).claims
+    assert len({one.run_id for one in found}) == runs
+    assert [one.attempt for one in found] == ([0, 1] if runs == 1 else [0, 0])
+    assert found[0].run_id == "slurm/alpha/1001"
+
+
+def test_two_works_of_one_number_are_two_runs_in_every_order_of_imports(site: Site) -> None:
+    """Which of them an import tells first changes no other's hours."""
+    first, second = job(7, 1, 3, 4, user="ann"), job(7, 10, 12, 4, "n2", user="bob", name="md")
+    site.accounted = [second]
+    site.bring()
+    site.accounted = [first, second]
+    site.bring()
+    assert not any(site.bring().new.values())
+    found = sorted(set(site.allocations("run_id", '"user"', "started_at", "ended_at")))
+    assert found == [
+        ("slurm/alpha/7", "bob", T + 10 * HOUR, T + 12 * HOUR),
+        (f"slurm/alpha/7@{T // SECOND}", "ann", T + HOUR, T + 3 * HOUR),
+    ]
+
+
+def test_instances_and_shards_are_parts_of_gpus(site: Site, tmp_path: Path) -> None:
+    """Seven slices at a time on one host are not seven GPUs, and no GPU is missed for them."""
+    head = "JobID|State|User|Submit|Start|End|NodeList|AllocTRES"
+    tres = (
+        "gres/gpu:a100_1g.5gb=1,gres/gpu=1",
+        "gres/gpu:nvidia_a100_3g.20gb=1",
+        "gres/gpu:mig-1g_5gb=1,gres/gpu=1",
+        "gres/shard=1",
+    )
+    rows = [f"{n}|COMPLETED|ann|1792800000|1792800000|1792803600|n1|cpu=1,{one}" for n, one in enumerate(tres, 1)]
+    told = read(tmp_path, "\n".join([head, *rows]) + "\n")
+    assert counts(told) == (4, 0, 0)
+    assert {row[4] for row in allocations(site, told)} == {0}
+
+
+SEEDS = range(200)
+
+
+@pytest.mark.parametrize("seeds", [SEEDS[at : at + 20] for at in range(0, 200, 20)], ids=str)
+def test_generated_accounting_is_read_to_the_second_or_counted(tmp_path: Path, seeds: range) -> None:
+    """Whatever the names, the order of columns and the clock: nobody holds what another had, no row is lost."""
+    for seed in seeds:
+        choose, records = random.Random(seed), month(seed)
+        columns = [*COLUMNS, "AllocTRES", "ElapsedRaw", *choose.sample(["Partition", "JobIDRaw"], choose.randrange(3))]
+        choose.shuffle(columns)
+        local = choose.choice((None, BERLIN))
+        told = read(tmp_path, as_text(records, columns, local), "Europe/Berlin" if local else None)
+        taken, other, unread = counts(told)
+        truth = [one.holding for one in records if one.gpus >= 0]
+        found = held(told)
+        wrong = [one for one in found if one not in truth]
+        assert all((*who, start + 3600, end + 3600) in truth for *who, start, end in wrong), seed
+        assert 2 * len(wrong) <= of_only(told).doubtful_times, seed  # wholly in the hour that comes twice
+        assert taken == len(found), seed
+        assert taken + other + unread >= len(records), seed
+        if unread == 0:
+            assert wrong or found == sorted(truth), seed
+            assert other == sum(one.gpus < 0 for one in records), seed
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_text_json_and_rest_tell_the_same_month(site: Site, tmp_path: Path, seed: int) -> None:
+    """Equal allocations to the second, whichever way a site has its accounting."""
+    records = [replace(one, name=one.name.replace("\n", " ")) for one in month(seed)]
+    ways = {
+        "text": as_text(records, [*COLUMNS, "AllocTRES"]),
+        "json": written(as_json(records)),
+        "rest": written(as_rest(records)),
+    }
+    told = {way: read(tmp_path, said, "Europe/Berlin", way) for way, said in ways.items()}
+    local = read(tmp_path, as_text(records, [*COLUMNS, "AllocTRES", "ElapsedRaw"], BERLIN), "Europe/Berlin", "local")
+    if not of_only(local).doubtful_times:
+        told["local"] = local
+    found = {way: allocations(site, one) for way, one in told.items()}
+    assert found["text"]
+    assert all(one == found["text"] for one in found.values())
+
+
+def test_the_command_says_what_became_of_each_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And ends with 1 where something was not read: a script that looks at nothing else must learn of it."""
+    words = ("import", "slurm", "--since", "2026-10-24", "--until", "2026-10-27", "--store", str(tmp_path / "s.duckdb"))
+    for text, code, sentence in (
+        (f"{HEAD}\n{FINE}\n", 0, "jobs.txt: 1 row: 1 taken, 0 not about GPUs, 0 not read"),
+        (f"{HEAD}\n{FINE}\n7|COMPLETED\n", 1, "not read: line 3: it has 2 of 9 columns"),
+    ):
+        (tmp_path / "jobs.txt").write_text(text)
+        assert gpuledger.main([*words, "--file", str(tmp_path / "jobs.txt")]) == code
+        assert sentence in capsys.readouterr().out
