@@ -9,6 +9,7 @@ CollectorError
 │   └── FullError   it keeps no more of something; nothing was changed
 ├── BackupError     a backup cannot be made, is damaged, or cannot be restored there; exit 3
 ├── FileRefusedError    a file cannot be imported; exit 3
+│   └── UndatedError    a log has no dates, and nobody said when it began
 ├── AccessError     a request is refused at the gate; carries the HTTP status and a reason
 │   └── JoinError   a host is not enrolled
 ├── ListenError     the port cannot be had now; exit 3, so that a supervisor tries again
@@ -61,6 +62,14 @@ class BackupError(CollectorError):
 
 class FileRefusedError(CollectorError):
     """A file cannot be imported."""
+
+
+class UndatedError(FileRefusedError):
+    """A log has no dates, and nobody said when it began; `length` is its length in microseconds."""
+
+    def __init__(self, message: str, length: int) -> None:
+        super().__init__(message)
+        self.length = length
 
 
 class AccessError(CollectorError):

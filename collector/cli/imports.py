@@ -20,6 +20,9 @@ from collector.errors import ConfigError
 from collector.importing.files import column_names
 from collector.importing.history import Brought, Span, bring, counted, span, zone
 from collector.importing.importer import Imported, import_file
+from collector.importing.log_import import import_log
+from collector.importing.log_names import LogHints, moment
+from collector.importing.logs import is_log, kind_names
 from collector.importing.placing import Ground
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster
 from collector.schedulers.slurm.reader import Commands, Form, SlurmReader
@@ -49,24 +52,74 @@ def config_of(options: argparse.Namespace) -> tuple[CollectorConfig, Path | None
 
 
 def import_(argv: list[str]) -> int:
-    """Bring telemetry from Parquet, CSV or Arrow files; what is missing stays unknown, the same file counts once."""
+    """Bring telemetry: tables in Parquet, CSV or Arrow, and logs of GPUs as tools write them; each row counts once."""
     options = _import_parser().parse_args(argv)
+    logs = {path for path in options.files if options.table is None and is_log(path, hints_of(options))}
     if options.dry_run:
-        results = [import_file(None, path, options.table, options.node) for path in options.files]
+        results = [_imported(None, path, options, is_a_log=path in logs) for path in options.files]
         _report(results, options.reject, dry_run=True)
         return _CHECK_FAILED if any(result.rejected for result in results) else _OK
     config, _ = settings_of_store(options.store, options.config, os.environ)
     for path in options.files:
-        column_names(path)  # a mistyped name should not leave a store behind
+        if path not in logs:
+            column_names(path)  # a mistyped name should not leave a store behind
     results = []
     with _filled_store(config) as store:
         try:
             for path in options.files:
-                results.append(import_file(store, path, options.table, options.node, partial(_show_rows, path)))
+                results.append(_imported(store, path, options, is_a_log=path in logs))
         finally:  # what landed before a file was refused is told all the same
             _show_progress("")
             _report(results, options.reject, dry_run=False)
-    return _CHECK_FAILED if any(result.rejected and not result.landed for result in results) else _OK
+    return _CHECK_FAILED if any(result.rejected for result in results) else _OK
+
+
+def _imported(store: Store | None, path: Path, options: argparse.Namespace, *, is_a_log: bool) -> Imported:
+    if is_a_log:
+        return import_log(store, path, hints_of(options), options.node, start_of(options))
+    return import_file(store, path, options.table, options.node, partial(_show_rows, path))
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what a log of GPUs does not say itself."""
+    parser.add_argument("--node", help="the host they belong to, where they name none")
+    parser.add_argument(
+        "--columns",
+        metavar="NAMES",
+        help="names of a log's columns in order, as nvidia-smi has them, or a file of them",
+    )
+    parser.add_argument("--start", metavar="TIME", help="when a log's first row was, where it has no dates")
+    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="of a log's times (default: UTC)")
+    parser.add_argument("--every", type=float, metavar="SECONDS", help="between a log's rows, where it has no times")
+
+
+def hints_of(options: argparse.Namespace) -> LogHints:
+    """Return what was said beside a log.
+
+    Raises:
+        ConfigError: the file of --columns cannot be read.
+    """
+    columns: str = options.columns or ""
+    if columns and "," not in columns:
+        try:
+            columns = Path(columns).read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot read --columns {columns}: {error.strerror}") from error
+    names = tuple(name.strip() for name in columns.split(",")) if columns.strip() else ()
+    return LogHints(names, zone(options.timezone), options.every)
+
+
+def start_of(options: argparse.Namespace) -> int | None:
+    """Return --start, microseconds UTC.
+
+    Raises:
+        ConfigError: it is no time.
+    """
+    if options.start is None:
+        return None
+    if (found := moment(options.start, zone(options.timezone))) is None:
+        raise ConfigError(f"--start {options.start!r} is not a time; write it as 2026-11-16T08:00")
+    return found
 
 
 def _show_progress(text: str) -> None:
@@ -103,15 +156,18 @@ def _import_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpuledger import",
         description=import_.__doc__,
-        epilog="Times are microseconds UTC or ISO 8601, UTC where no zone is given; units as in docs/metrics.md.",
+        epilog="Times are microseconds UTC or ISO 8601, UTC where no zone is given; units as in docs/metrics.md. "
+        f"Logs: {', '.join(kind_names())}; see docs/import-logs.md.",
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=".csv, .csv.gz, .parquet or .arrow")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="a table, a log, or a folder that is one log"
+    )
     parser.add_argument(
         "--store", type=Path, metavar="FILE", help="the store to import into (default: from the settings)"
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML, for the store's path")
     parser.add_argument("--table", help="the table they belong to (default: by the file's name, then by its columns)")
-    parser.add_argument("--node", help="the host they belong to, where they have no column node")
+    add_log(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="read and check, write nothing; exit 1 if rows are invalid"
     )
@@ -132,7 +188,8 @@ def _summary(result: Imported, *, dry_run: bool) -> str:
     if result.repeated:
         return f"{result.path} -> {result.table}: already imported; nothing added"
     landed = f"{result.landed:,} {'valid' if dry_run else 'imported'}"
-    counts = f"{result.read:,} rows read, {landed}, {result.rejected:,} rejected"
+    there = f", {result.there:,} were there already" if result.there else ""
+    counts = f"{result.read:,} rows read, {landed}, {result.rejected:,} rejected{there}"
     return f"{result.path} -> {result.table}: {counts}{_span(result)}"
 
 
@@ -144,10 +201,12 @@ def _span(result: Imported) -> str:
 
 
 def _remarks(result: Imported, reject: Path | None) -> list[str]:
-    lines = [f"line {bad.line}: {bad.reason}" for bad in result.rejects[:_SHOWN_REJECTS]]
-    if result.rejected > len(lines):
-        lines.append(f"and {result.rejected - len(lines):,} more{'' if reject else '; --reject FILE writes them out'}")
-    if result.rejected:
+    lines = [*(f"taken for granted: {one}" for one in result.assumed)]
+    lines += [f"line {bad.line}: {bad.reason}" for bad in result.rejects[:_SHOWN_REJECTS]]
+    if len(result.rejects) > _SHOWN_REJECTS:
+        more = result.rejected - _SHOWN_REJECTS
+        lines.append(f"and {more:,} more{'' if reject else '; --reject FILE writes them out'}")
+    if result.rejects:
         lines.append("to import them too, correct them in a file of their own: the others are already counted")
     if result.ignored_columns:
         lines.append(f"unknown columns were ignored: {', '.join(result.ignored_columns)}")

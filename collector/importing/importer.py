@@ -1,6 +1,7 @@
 """Import one file: all its good rows in one transaction with a receipt, its bad ones counted and named.
 
-What cannot be converted to the contract's types costs its row, and only that.
+What cannot be converted to the contract's types costs its row, and only that. A column in another unit than the
+contract's refuses the file: its small values would land, and its large ones would not.
 """
 
 import csv
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from agent.wire.contract import Column, Table
+from collector.errors import FileRefusedError
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces, require_keys, table_of
 from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
@@ -145,13 +147,19 @@ class Reject:
 
 @dataclass(slots=True)
 class Imported:
-    """What became of one file. Times are the first start and the last end that landed, microseconds UTC."""
+    """What became of one file. Times are the first start and the last end that landed, microseconds UTC.
+
+    `there` are the rows whose keys and interval the store had already, `assumed` what was taken for granted of a log.
+    """
 
     path: Path
     table: str
     read: int = 0
     landed: int = 0
     rejected: int = 0
+    there: int = 0
+    assumed: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
     rejects: list[Reject] = field(default_factory=list)
     ignored_columns: tuple[str, ...] = ()
     repeated: bool = False
@@ -194,10 +202,10 @@ def import_file(
 @contextmanager
 def _sink(
     store: Store | None, path: Path, table: Table, result: Imported
-) -> Iterator[Callable[[pa.Table], None] | None]:
-    """Yield what takes the rows, or None where the store has this file already."""
+) -> Iterator[Callable[[pa.Table], int] | None]:
+    """Yield what takes rows and returns how many were there, or None where the store has this file already."""
     if store is None:
-        yield lambda _: None
+        yield lambda _: 0
         return
     digest = file_hash(path)
     stream = f"import:{digest}:{table.name}"
@@ -206,27 +214,91 @@ def _sink(
         yield None if taking is None else lambda rows: taking.add(table.name, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a column in another unit looks like: where its largest values lie, and that unit with the way out."""
+
+    unit: str
+    low: float
+    high: float
+    words: str
+
+
+_LOOKS = {
+    "ratio": _Look("ratio", 1.5, 1e4, "percent; divide it by 100"),
+    "watts": _Look("watts", 1e4, 1e9, "mW; divide it by 1,000"),
+    "hertz": _Look("hertz", 1.0, 1e5, "MHz; multiply it by 1,000,000"),
+    "memory": _Look("bytes", 1.0, 4e5, "MiB; multiply it by 1,048,576"),
+}
+_AGAIN = 2  # values from which on a column is judged: one alone is a bad reading
+
+
+@dataclass(slots=True)
+class _UnitCheck:
+    """Counts by column how many values lie beyond any that is meant, and refuses the file where that goes on."""
+
+    table: Table
+    beyond: dict[str, int] = field(default_factory=dict)
+    highest: dict[str, float] = field(default_factory=dict)
+
+    def look(self, rows: pa.RecordBatch) -> None:
+        """Count the values of some rows, the bad ones too."""
+        for column in self.table.columns:
+            look = self._look_of(column)
+            if look is None:
+                continue
+            values = rows.column(column.name)
+            beyond = pc.sum(pc.greater(values, look.low)).as_py() or 0
+            self.beyond[column.name] = self.beyond.get(column.name, 0) + beyond
+            self.highest[column.name] = max(self.highest.get(column.name, 0.0), pc.max(values).as_py() or 0.0)
+
+    def require(self, path: Path) -> None:
+        """Refuse a file of which a column is in another unit.
+
+        Raises:
+            FileRefusedError: one is; the sentence names the unit.
+        """
+        for name, beyond in self.beyond.items():
+            look, highest = self._look_of(self.table.column(name)), self.highest[name]
+            if look is not None and beyond >= _AGAIN and look.low < highest <= look.high:
+                raise FileRefusedError(
+                    f"{path}: {self.table.name}.{name} reaches {highest:,g}, and is in {look.unit}: it looks like "
+                    f"{look.words}. Nothing of the file was imported"
+                )
+
+    def _look_of(self, column: Column) -> _Look | None:
+        is_memory = (self.table.name, column.name) in (
+            ("gpu_samples", "memory_used_bytes"),
+            ("inventory", "memory_bytes"),
+        )
+        return _LOOKS.get("memory" if is_memory else column.unit)
+
+
 def _read(
     path: Path,
     table: Table,
     node: str | None,
     result: Imported,
-    land: Callable[[pa.Table], None],
+    land: Callable[[pa.Table], int],
     progress: Callable[[int], None],
 ) -> None:
     now = time.time_ns() // 1000
     skipped = Skipped()
+    units = _UnitCheck(table)
     for piece in pieces(path, skipped):
         rows, bad, reasons = checked_rows(table, piece.rows, node, Clock(now, now))
         blank = _blank(piece.rows)
+        units.look(rows)
         good = rows.filter(pc.invert(pc.or_(bad, blank)))
         result.read += rows.num_rows - (pc.sum(blank).as_py() or 0)
         _refuse(pc.and_not(bad, blank), reasons, piece, path, skipped, result)
         if good.num_rows:
-            land(pa.Table.from_batches([good]))
+            there = land(pa.Table.from_batches([good]))
             _note_span(good, result)
-        result.landed += good.num_rows
+            result.landed += good.num_rows - there
+            result.there += there
         progress(result.read)
+    units.require(path)
     for line, text in skipped.lines:
         result.read += 1
         result.refuse(Reject(line, "has more or fewer values than the header has names", text))

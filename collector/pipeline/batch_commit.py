@@ -24,13 +24,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from agent.wire.contract import SCHEMA_VERSION
+from agent.wire.contract import SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, StoreError
 from collector.pipeline.decoding.batch import Batch, BatchPart, merged
+from collector.pipeline.decoding.range_checks import is_interval, pc
 from collector.store.database import Store
+from collector.store.lake import delete
 from collector.store.seal_mark import COLLECTOR_BITS, FIRST_COLLECTOR, BatchNumbers, Mark
-from collector.store.session import Session
+from collector.store.session import Session, literal
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
 StreamKey = tuple[str, int]  # stream and sequence
@@ -355,8 +357,22 @@ def _receipt(number: int, batch: Batch) -> _ReceiptRow:
     )
 
 
+# What tells rows of one interval apart beside their keys.
+_APART = {"process_samples": ("pid",), "flow_samples": ("transport",), "service_samples": ("engine", "model")}
+_NEW = """
+SELECT a.* EXCLUDE (row) FROM arriving a
+WHERE NOT EXISTS (SELECT 1 FROM {place}.{table} t WHERE t.started_at >= {first} AND t.started_at <= {last} AND {same})
+QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY row) = 1 ORDER BY row
+"""
+
+
+def _is_counted(table: Table) -> bool:
+    """Say whether rows are added up or averaged: a fact that is told twice is one fact."""
+    return is_interval(table) and any(column.kind in ("gauge", "amount") for column in table.columns)
+
+
 class ChunkedImport:
-    """A batch that comes in pieces."""
+    """A batch that comes in pieces. A row whose keys and interval are there already is the same row: it counts once."""
 
     def __init__(self, session: Session, place: str, number: int) -> None:
         self._session = session
@@ -364,11 +380,32 @@ class ChunkedImport:
         self._number = number
         self.row_count = 0
 
-    def add(self, table: str, rows: pa.Table) -> None:
-        """Append rows to a table of the contract."""
-        numbers = pa.chunked_array([pa.repeat(pa.scalar(self._number, pa.int64()), rows.num_rows)])
-        self._session.insert(f"{self._place}.{table}", rows.append_column("batch", numbers))
-        self.row_count += rows.num_rows
+    def add(self, table: str, rows: pa.Table) -> int:
+        """Append rows to a table of the contract, and return how many of them were there already."""
+        fresh = self._fresh(TABLES[table], rows) if _is_counted(TABLES[table]) and rows.num_rows else rows
+        numbers = pa.chunked_array([pa.repeat(pa.scalar(self._number, pa.int64()), fresh.num_rows)])
+        self._session.insert(f"{self._place}.{table}", fresh.append_column("batch", numbers))
+        self.row_count += fresh.num_rows
+        return rows.num_rows - fresh.num_rows
+
+    def take_back(self, table: str, keys: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Delete rows of a table of facts that what comes now replaces, by their keys."""
+        for row in rows:
+            same = " AND ".join(f"{key} = {literal(str(value))}" for key, value in zip(keys, row, strict=True))
+            delete(self._session, f"DELETE FROM {self._place}.{table} WHERE {same}")
+
+    def _fresh(self, table: Table, rows: pa.Table) -> pa.Table:
+        keys = [column.name for column in table.columns if column.kind == "key"] + list(_APART.get(table.name, ()))
+        times = rows.column("started_at")
+        asked = _NEW.format(
+            place=self._place,
+            table=table.name,
+            first=pc.min(times).as_py(),
+            last=pc.max(times).as_py(),
+            same=" AND ".join(f"t.{key} IS NOT DISTINCT FROM a.{key}" for key in keys),
+            keys=", ".join(keys),
+        )
+        return self._session.arrow(asked, rows.append_column("row", pa.array(range(rows.num_rows), _INTEGER)))
 
 
 @contextmanager

@@ -131,10 +131,11 @@ class Session:
         """Run one query that always has a first row, and return it."""
         return self.rows(sql, parameters)[0]
 
-    def arrow(self, sql: str) -> "pyarrow.Table":
-        """Run one query and return its rows as an Arrow table."""
+    def arrow(self, sql: str, arriving: "pyarrow.Table | None" = None) -> "pyarrow.Table":  # noqa: ARG002
+        """Run one query and return its rows as an Arrow table; DuckDB finds the table `arriving` by its name here."""
         try:
-            return self._run(sql).to_arrow_table()
+            self._make_named(sql)
+            return self._cursor.execute(sql).to_arrow_table()
         except duckdb.Error as error:
             raise StoreError(f"the store refused a query: {error}") from error
 

@@ -1,6 +1,7 @@
 """Every command of the documents: it exists, has these flags, and does what it is shown for."""
 
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
@@ -91,6 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "budgets.toml").write_text(
         '[[budget]]\nteam = "team-nlp"\nusd_per_month = 900000\nfrom = 2026-01-01\nsource = "of the test"\n'
     )
+    shutil.copy(ROOT / "tests" / "data" / "logs" / "smi_units.csv", folder / "gpu_log.csv")
     (folder / "jobs.yaml").write_text(first_yaml(ROOT / "docs" / "planning.md"))
     return folder
 

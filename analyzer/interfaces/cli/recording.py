@@ -1,8 +1,9 @@
-"""A recording of `gpuledger run`, read through the same door and judged by the same rules as a fleet's telemetry."""
+"""A recording of `gpuledger run`, or a log of GPUs, read through the door of a fleet and judged by its rules."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.wire import EnvelopeError
@@ -15,8 +16,12 @@ from analyzer.ledger.believed import believing
 from analyzer.prices.price_book import FlatPriced
 from analyzer.reports.host_side import HostSide, host_side
 from analyzer.reports.reader import Reader
+from analyzer.reports.request import Request
 from analyzer.reports.run import RunDocument
-from collector.errors import BatchError
+from collector.errors import BatchError, UndatedError
+from collector.importing.importer import Imported
+from collector.importing.log_import import import_log
+from collector.importing.log_names import LogHints
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
@@ -157,3 +162,38 @@ def _run(reader: Reader, recording: Recording) -> RunDocument | None:
         return None
     status = report.facts.exit_status if recording.end else None
     return report.model_copy(update={"facts": report.facts.model_copy(update={"exit_status": status})})
+
+
+def log_answer(
+    path: Path,
+    hints: LogHints,
+    node: str | None,
+    start: int | None,
+    price: int | None,
+    request: Request,
+    answer: Callable[[Reader, Request], str],
+) -> tuple[Imported, str]:
+    """Load a log of GPUs into a store of its own, make its ledger, and answer with its run, or its list of runs.
+
+    Where the log has no dates, and none was said, its last row counts as when the file was last written.
+
+    Raises:
+        FileRefusedError: it is no log that can be read.
+    """
+    with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:
+        try:
+            log = import_log(store, path, hints, node, start)
+        except UndatedError as error:
+            start = path.stat().st_mtime_ns // 1000 - error.length
+            log = import_log(store, path, hints, node, start)
+            log.assumed = ("it has no dates: its last row counts as when the file was written; --start", *log.assumed)
+        settings = FlatPriced(micros_per_gpu_hour=price)
+        until = log.last or 0
+        length_ms = (until - (log.first or until)) // 1000
+        analyze(store, settings, now_us=until, bucket_ms=max(_SHORTEST_STRETCH_MS, length_ms // _STRETCHES))
+        with believing(store) as session:
+            reader = Reader(session, settings)
+            if len(log.runs) == 1:
+                return log, answer(reader, replace(request, what="run", subject=log.runs[0]))
+            days = [datetime.fromtimestamp(at / SECOND_US, UTC).date().isoformat() for at in (log.first or 0, until)]
+            return log, answer(reader, replace(request, what="runs", since=days[0], until=days[1]))

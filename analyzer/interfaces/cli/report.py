@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,33 @@ _RECORDED = ".json"  # what gpuledger run calls its recordings
 
 
 def report(argv: list[str]) -> int:
-    """Print where the GPU time and money of a period went; without one, of the last complete week."""
+    """Print where the GPU time and money of a period went; without one, of the last complete week.
+
+    A file or folder instead of a period is a log of GPUs: what it tells, without any store.
+    """
+    if argv and not argv[0].startswith("-") and (set("./") & set(argv[0]) or Path(argv[0]).exists()):
+        return _log(argv)
     return _report("report", argv)
+
+
+def _log(argv: list[str]) -> int:
+    from analyzer.interfaces.cli.recording import log_answer  # analyses, as no other report does
+    from analyzer.interfaces.questions.registry import answer
+    from collector.cli.imports import add_log, hints_of, start_of
+
+    parser = argparse.ArgumentParser(prog="gpuledger report", description="A log of GPUs, without any store.")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a log of GPUs; see docs/import-logs.md")
+    parser.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
+    add_log(parser)
+    add_paper(parser)
+    options = parser.parse_args(argv)
+    request = replace(request_of("run", options), subject=None)
+    hints, price = hints_of(options), price_micros(options.price)
+    log, text = log_answer(options.file, hints, options.node, start_of(options), price, request, answer)
+    for sentence in log.assumed:
+        print(f"taken for granted: {sentence}", file=sys.stderr)
+    write(text, options)
+    return _OK
 
 
 def report_team(argv: list[str]) -> int:

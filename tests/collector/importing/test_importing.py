@@ -233,7 +233,7 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     """Read, landed, rejected, by table and in time: enough to believe it, or not."""
     path = _csv(tmp_path, HEADER + ",colour", GOOD + ",red", f"n1,{NOW - 10},{NOW},GPU-1,1.7,blue")
     rejects = tmp_path / "rejects.csv"
-    assert import_([str(path), "--store", str(tmp_path / "s.duckdb"), "--reject", str(rejects)]) == 0
+    assert import_([str(path), "--store", str(tmp_path / "s.duckdb"), "--reject", str(rejects)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{path} -> gpu_samples: 2 rows read, 1 imported, 1 rejected, 2025-11-13 02:13:19 to 2025-11-13 02:13:20 UTC",
         "  line 3: gpu_samples.utilization_ratio: outside 0 to 1",
@@ -263,11 +263,37 @@ def test_a_dry_run_writes_nothing_and_fails_on_bad_rows(tmp_path: Path, capsys: 
     assert "1 valid, 1 rejected" in capsys.readouterr().out
 
 
-def test_a_file_of_nothing_but_bad_rows_is_a_failure(tmp_path: Path) -> None:
-    """A wrong unit rejects every row; a script should notice."""
-    path = _csv(tmp_path, HEADER, f"n1,{NOW - 10},{NOW},GPU-0,50", f"n1,{NOW - 10},{NOW},GPU-1,70")
-    assert import_([str(path), "--store", str(tmp_path / "s.duckdb")]) == 1
+@pytest.mark.parametrize(
+    ("column", "values", "unit"),
+    [
+        ("utilization_ratio", ("0", "0", "85", "90"), "percent"),
+        ("power_watts", ("61000", "400000", "", "70000.5"), "mW"),
+        ("memory_used_bytes", ("512", "20480", "20480", "20480"), "MiB"),
+        ("sm_clock_hertz", ("1980", "1980", "210", "345"), "MHz"),
+    ],
+)
+def test_a_column_in_another_unit_refuses_the_file_and_names_it(
+    tmp_path: Path, column: str, values: tuple[str, ...], unit: str
+) -> None:
+    """Judged row by row, the idle rows of a log in percent land and the busy ones do not: it says "never used"."""
+    rows = [f"n1,{NOW - 10 * at - 10},{NOW - 10 * at},GPU-0,{value}" for at, value in enumerate(values)]
+    path = _csv(tmp_path, HEADER.replace("utilization_ratio", column), *rows)
+    with pytest.raises(FileRefusedError, match=f"gpu_samples.{column} .* looks like {unit}; .* Nothing of the file"):
+        import_([str(path), "--store", str(tmp_path / "s.duckdb")])
     assert list(tmp_path.iterdir()) == [path], "an empty store would answer the next question with an empty fleet"
+
+
+def test_rows_that_are_there_already_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half a log, then the whole of it, shuffled, and with a row twice: it is the whole log."""
+    rows = [f"n1,{NOW - 10 * at - 10},{NOW - 10 * at},GPU-{at % 2},0.{at}" for at in range(9)]
+    half, whole = _csv(tmp_path, HEADER, *rows[:5]), tmp_path / "gpu_samples_all.csv"
+    whole.write_text("\n".join([HEADER, *rows[::-1], rows[2]]))
+    store = tmp_path / "s.duckdb"
+    assert import_([str(half), "--store", str(store)]) == 0
+    assert import_([str(whole), "--store", str(store)]) == 0
+    assert "10 rows read, 4 imported, 0 rejected, 6 were there already" in capsys.readouterr().out
+    with Store.open(store, read_only=True) as opened, opened.session() as session:
+        assert session.row("SELECT count(*), count(DISTINCT started_at) FROM gpu_samples") == (9, 9)
 
 
 def test_what_landed_before_a_refused_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

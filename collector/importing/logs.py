@@ -1,0 +1,499 @@
+"""Read the logs of GPUs that people already have, each kind a row of one table: its sign, and how it becomes readings.
+
+Every kind is read as records, a mapping of names to cells; what a name means, and in which unit, log_names.py knows.
+Sources: nvidia-smi(1), on --query-gpu, dmon and pmon; dcgmi dmon; gpustat --json; nvitop's ResourceMetricCollector; W&B
+and MLflow system metrics; codecarbon's emissions.csv; ZeusMonitor's log_file; Prometheus HTTP API, query_range;
+ClusterCockpit's job archive; the trace event format of Kineto; DLIO's summary.json.
+"""
+
+import csv
+import gzip
+import io
+import math
+import re
+import statistics
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.wire.bounded import json_said
+from agent.wire.tables import TABLES
+from agent.wire.units import SECOND_US
+from collector.errors import FileRefusedError
+from collector.importing.log_names import (
+    FACTS,
+    Log,
+    LogHints,
+    Record,
+    cell_of,
+    fill,
+    guessed_names,
+    is_cut,
+    is_header,
+    judge_units,
+    meaning_of,
+    moment,
+)
+
+_MOST_BYTES = 2**28
+_MOST_FILES = 10_000
+_MOST_VALUES = 50_000_000
+_HEAD = 65_536
+_TRACE_US = 100_000  # a trace is told in tenths of a second
+
+
+@dataclass(slots=True)
+class _Source:
+    """One log on disk, with its beginning as text, as JSON where it is that, and as lines of cells where not."""
+
+    path: Path
+    hints: LogHints
+    text: str = ""
+    documents: list[Any] = field(default_factory=list)
+    skipped: int = 0
+    run: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """The first JSON object, or an empty one."""
+        first = self.documents[0] if self.documents else None
+        return first if isinstance(first, dict) else {}
+
+    @property
+    def head(self) -> str:
+        """The first lines."""
+        return self.text[:_HEAD]
+
+
+def read_log(path: Path, hints: LogHints = LogHints()) -> Log:  # noqa: B008 - a frozen value
+    """Return what a log says, of a file or of a folder that is one log.
+
+    Raises:
+        FileRefusedError: it cannot be read, or it is of no kind that is known; the sentence proposes what to say.
+    """
+    source = _open(path, hints)
+    kind = _kind_of(source)
+    if kind is None:
+        raise FileRefusedError(
+            f"cannot tell what {path} is: neither a table of the contract nor a log of {', '.join(kind_names())}; "
+            "of a table of your own say the columns in order: --columns timestamp,index,utilization.gpu,power.draw"
+        )
+    log = Log(kind.name)
+    try:
+        fill(log, kind.records(source), hints)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, csv.Error) as error:
+        raise FileRefusedError(f"cannot read {path} as {kind.name}: {str(error)[:200]}") from error
+    log.skipped += source.skipped
+    log.run = source.run
+    judge_units(log)
+    if not any(gpu.readings or gpu.windows for gpu in log.gpus.values()):
+        raise FileRefusedError(f"{path} looks like {kind.name}, and has no reading of a GPU")
+    return log
+
+
+def kind_names() -> list[str]:
+    """Return the kinds of logs that are read."""
+    return [kind.name for kind in KINDS]
+
+
+_CONTRACT = frozenset({"started_at", "owned_from", "run_id", "alias_run_id"})  # a table of the contract has one of them
+
+
+def is_log(path: Path, hints: LogHints = LogHints()) -> bool:  # noqa: B008 - a frozen value
+    """Say whether a path is read as a log, and not as a table of the contract: by what it begins with, then its name.
+
+    Raises:
+        FileRefusedError: it cannot be read.
+    """
+    if path.is_dir():
+        return True
+    if path.suffix.lower() in (".parquet", ".pq", ".arrow", ".arrows", ".ipc"):
+        return False
+    line = _decoded(path, _HEAD).split("\n", 1)[0]
+    if _CONTRACT & {cell.strip(' "\r') for cell in line.split(",")} and "emissions" not in line:
+        return False
+    is_named = any(table in path.name.replace("-", "_") for table in TABLES)
+    return not is_named or _kind_of(_open(path, hints)) is not None
+
+
+def _kind_of(source: _Source) -> "Kind | None":
+    return next((one for one in KINDS if one.is_one(source)), None)
+
+
+def _decoded(path: Path, most: int = _MOST_BYTES) -> str:
+    """Return a file's text: UTF-8, or UTF-16 with its mark or without; of a .gz what is in it."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileRefusedError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if len(content) > most and most == _MOST_BYTES:
+        raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; split it")
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return content[: len(content) // 2 * 2].decode("utf-16", errors="replace")
+    if content[1:64:2].count(0) > len(content[1:64:2]) // 2:
+        return content[: len(content) // 2 * 2].decode("utf-16-le", errors="replace")
+    return content.decode("utf-8-sig", errors="replace")
+
+
+def _open(path: Path, hints: LogHints) -> _Source:
+    if path.is_dir():
+        return _folder(path, hints)
+    source = _Source(path, hints, _decoded(path))
+    if source.text.lstrip()[:1] in ("{", "["):
+        source.documents = _documents(source)
+    return source
+
+
+def _folder(path: Path, hints: LogHints) -> _Source:
+    """Return a folder as the one file that tells of it, or as MLflow's, which keeps a file a metric."""
+    files = [one for _, one in zip(range(_MOST_FILES), sorted(path.rglob("*")), strict=False) if one.is_file()]
+    for name in ("data.json", "data.json.gz", "wandb-events.jsonl", "summary.json", "emissions.csv"):
+        if found := next((one for one in files if one.name == name), None):
+            return _open(found, hints)
+    source = _Source(path, hints)
+    source.documents = [one for one in files if re.search(r"gpu_\d+_", one.name)]
+    return source
+
+
+def _documents(source: _Source) -> list[Any]:
+    """Return JSON values that stand one after another, on a line each or over many; a torn last one is skipped.
+
+    Raises:
+        FileRefusedError: it is no JSON.
+    """
+    joined = re.sub(r"\}\s*\n\s*\{", "},{", source.text)  # no string has a line break in it
+    try:
+        return _values(joined)
+    except ValueError as error:
+        lines = [line for line in source.text.splitlines() if line.strip()]
+        if len(lines) < 2 or not lines[1].startswith("{"):
+            torn = joined.rfind("},{")
+            if torn < 0:
+                raise FileRefusedError(f"cannot read {source.path} as JSON: {str(error)[:200]}") from error
+            source.skipped += 1
+            return _values(joined[: torn + 1])
+    values: list[Any] = []
+    for line in lines:
+        try:
+            values += _values(line)
+        except ValueError:
+            source.skipped += 1
+    return values
+
+
+def _values(text: str) -> list[Any]:
+    found = json_said(f"[{text}]", most_bytes=_MOST_BYTES * 4, most_values=_MOST_VALUES)
+    return [one for value in found for one in (value if isinstance(value, list) else (value,))]
+
+
+def _cells(source: _Source) -> Iterator[list[str]]:
+    head = source.head.split("\n", 1)[0]
+    mark = max(",;\t", key=head.count)
+    for row in csv.reader(io.StringIO(source.text.replace("\0", "")), delimiter=mark, skipinitialspace=True):
+        if any(cell.strip() for cell in row):
+            yield [cell.strip().replace(",", ".") if mark == ";" else cell.strip() for cell in row]
+
+
+def _of_csv(source: _Source) -> Iterator[Record]:
+    """Yield the rows of a table by its header, which may come again, or by names that are said or guessed."""
+    names: list[str] = list(source.hints.columns)
+    rows = list(_cells(source))
+    if not names and not is_header(rows[0]):
+        names = _guessed(source, rows)
+    for number, cells in enumerate(rows):
+        if is_header(cells) or (
+            number == 0 and source.hints.columns and not any(cell_of(c)[0] is not None for c in cells)
+        ):
+            names = names if source.hints.columns else cells
+            continue
+        is_torn = number == len(rows) - 1 and number > 0 and is_cut(cells, rows[number - 1])
+        if len(cells) != len(names) or is_torn:
+            source.skipped += 1
+            continue
+        yield dict(zip(names, cells, strict=True))
+
+
+def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the names of columns that have none, by their units and values.
+
+    Raises:
+        FileRefusedError: they bear no units either; the sentence has the names to say if they are right.
+    """
+    width = statistics.mode(len(row) for row in rows)
+    names, has_units = guessed_names(list(zip(*(row for row in rows if len(row) == width), strict=True)))
+    if has_units:
+        return names
+    raise FileRefusedError(
+        f"{source.path} has neither names nor units of its columns; if these are right, say so: "
+        f"--columns {','.join(names)}"
+    )
+
+
+_BLANK_UNITS = re.compile(
+    r"^(idx|w|c|c/g|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
+)
+
+
+def _of_blanks(source: _Source) -> Iterator[Record]:
+    """Yield the rows of `nvidia-smi dmon` and `pmon` and of `dcgmi dmon`: names after a #, cells apart by blanks."""
+    names: list[str] = []
+    for line in source.text.splitlines():
+        words = re.split(r"[,\s]+", re.sub(r"\b(GPU|Gpu)[ -](\d)", r"\2", line.strip().lstrip("# ")).strip())
+        if not words[0] or all(map(_BLANK_UNITS.match, words)):
+            continue
+        if line.lstrip().startswith("#"):
+            names = [word.lower() if word.lower() != "gpu" else "index" for word in words]
+        elif names and len(words) >= len(names) and not words[0].lower().startswith("id"):
+            yield dict(zip(names, words, strict=False))
+        else:
+            source.skipped += 1
+
+
+def _of_pmon(source: _Source) -> Iterator[Record]:
+    """Yield what the processes of a GPU did together: pmon tells of each for itself."""
+    sums: dict[str, Any] = {}
+    seen: set[tuple[str, str]] = set()
+    at = None
+    gpus: dict[str, dict[str, Any]] = {}
+    for record in _of_blanks(source):
+        now, who = (record.get("date"), record.get("time")), (record["index"], record["pid"])
+        if now != at or who in seen:
+            yield from gpus.values()
+            gpus, seen, at = {}, set(), now
+        seen.add(who)
+        sums = gpus.setdefault(record["index"], {k: record[k] for k in ("date", "time", "index") if k in record})
+        for name, unit in (("sm", "%"), ("mem", "%"), ("fb", " MiB")):
+            value, _ = cell_of(record.get(name))
+            if value is None and record["pid"] == "-" and name in record:
+                value = 0.0 if name != "fb" else None  # no process, no work
+            if value is not None:
+                before = cell_of(sums.get(name))[0] or 0.0
+                sums[name] = f"{min(before + value, 100.0) if unit == '%' else before + value:g}{unit}"
+    yield from gpus.values()
+
+
+def _of_objects(source: _Source) -> Iterator[Record]:
+    """Yield JSON objects: of gpustat and nvitop a list of GPUs in each, of others flat with the GPU in the names."""
+    for document in source.documents:
+        shared = {name: value for name, value in document.items() if not isinstance(value, list | dict)}
+        gpus = next((document[name] for name in ("gpus", "devices") if isinstance(document.get(name), list)), None)
+        for one in [document] if gpus is None else gpus:
+            own = dict(_flat(one))
+            if gpus is None and "_timestamp" in own:
+                own.pop("_runtime", None)
+            yield own if gpus is None else {**shared, **own}
+
+
+def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, one in value.items():
+        if isinstance(one, dict) and len(above) < 200:
+            yield from _flat(one, f"{above}{name}.")
+        elif not isinstance(one, list):
+            yield f"{above}{name}", one
+
+
+def _of_mlflow(source: _Source) -> Iterator[Record]:
+    """Yield MLflow's system metrics, a file a metric: milliseconds, value, step."""
+    files = source.documents if source.path.is_dir() else [source.path]
+    for file in files:
+        node = re.fullmatch(r"node_(.+)", file.parent.name)
+        for line in _decoded(file).splitlines():
+            words = line.split()
+            if len(words) < 2 or moment(words[0]) is None:
+                source.skipped += 1
+                continue
+            yield {"timestamp": float(words[0]), "hostname": node[1] if node else "", file.name: float(words[1])}
+
+
+def _of_query_range(source: _Source) -> Iterator[Record]:
+    """Yield the points of a matrix, a series after another; a GPU's energy counter becomes what it grew by."""
+    for series in source.first["data"]["result"]:
+        labels = series["metric"]
+        facts = _of_labels(labels)
+        for at, value in series.get("values") or [series["value"]]:
+            yield {"timestamp": float(at), labels.get("__name__", "utilization"): str(value), **facts}
+
+
+def _of_labels(labels: Mapping[str, str]) -> dict[str, Any]:
+    uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or ""
+    gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("index")
+    host = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance") or ""
+    facts = {"uuid": uuid, "index": gpu, "name": labels.get("modelName") or labels.get("name"), "hostname": host}
+    return {name: value for name, value in facts.items() if value}
+
+
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+(?:\.\d+)?))?\s*$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def _of_page(source: _Source) -> Iterator[Record]:
+    """Yield the samples of saved pages of an exporter, which stand one after another; a page is a reading."""
+    seen: set[str] = set()
+    page = 0
+    for line in source.text.splitlines():
+        if (found := _SAMPLE.match(line)) is None or line.startswith("#"):
+            continue
+        key = line[: found.end(2) if found[2] else found.end(1)]
+        if key in seen:
+            page, seen = page + 1, set()
+        seen.add(key)
+        facts = _of_labels(dict(_LABEL.findall(found[2] or "")))
+        when = {"timestamp": float(found[4])} if found[4] else {"elapsed": page * (source.hints.every or 15.0)}
+        yield {**when, found[1]: found[3], **facts}
+
+
+def _of_codecarbon(source: _Source) -> Iterator[Record]:
+    """Yield the runs of emissions.csv, of each its last row: it is written again and again with what came to be."""
+    rows = [row for row in _of_csv(source) if cell_of(row.get("gpu_energy"))[0] and row.get("timestamp")]
+    for row in {(row.get("project_name"), row.get("run_id"), row.get("experiment_id")): row for row in rows}.values():
+        end, seconds = moment(row["timestamp"], source.hints.timezone), cell_of(row["duration"])[0]
+        if end is None or not seconds:
+            source.skipped += 1
+            continue
+        count = max(1, int(cell_of(row.get("gpu_count"))[0] or 1))
+        joules = (cell_of(row["gpu_energy"])[0] or 0.0) * 3.6e6 / count
+        for number in range(count):
+            window = (end - round(seconds * SECOND_US), end, str(row.get("run_id") or ""))
+            yield {"timestamp": end, "index": number, "gpu_energy": joules, "window": window}
+
+
+def _of_zeus(source: _Source) -> Iterator[Record]:
+    """Yield the outermost windows of ZeusMonitor: those within another are part of its energy."""
+    rows = [(cell_of(row["start_time"])[0], cell_of(row["elapsed_time"])[0], row) for row in _of_csv(source)]
+    known = [(start, seconds, row) for start, seconds, row in rows if start is not None and seconds]
+    until = -math.inf
+    for start, seconds, row in sorted(known, key=lambda one: (one[0], -one[1])):
+        if start < until - 1e-6:
+            continue
+        until = start + seconds
+        at = round(start * SECOND_US)
+        energies = {name: value for name, value in row.items() if name.startswith("gpu")}
+        yield {"timestamp": at, **energies, "window": (at, at + round(seconds * SECOND_US), "")}
+
+
+def _of_cockpit(source: _Source) -> Iterator[Record]:
+    """Yield a job of ClusterCockpit's archive: data.json, and beside it meta.json with the job and when it began."""
+    meta = source.path.with_name("meta.json")
+    job = json_said(_decoded(meta)) if meta.exists() else {}
+    if "jobId" in job:
+        source.run = {"run_id": f"slurm/{job.get('cluster', 'cluster')}/{job['jobId']}"}
+        source.run |= {name: str(job[name]) for name in ("user", "project") if job.get(name)}
+    for metric, scopes in source.first.items():
+        body = scopes.get("accelerator") or scopes.get("node") if isinstance(scopes, dict) else None
+        if not metric.startswith("acc_") or not isinstance(body, dict):
+            continue
+        unit = body.get("unit") or {}
+        said = f"{unit.get('prefix', '')}{unit.get('base', '')}" if isinstance(unit, dict) else str(unit)
+        for number, series in enumerate(body["series"]):
+            facts = {"hostname": series["hostname"], "bus_id": series.get("id") or f"gpu{number}"}
+            for at, value in enumerate(series["data"]):
+                seconds = at * body["timestep"]
+                when = {"timestamp": job["startTime"] + seconds} if "startTime" in job else {"elapsed": seconds}
+                yield {**when, **facts, f"{metric} ({said.replace('Byte', 'B')})": value}
+
+
+def _of_kineto(source: _Source) -> Iterator[Record]:
+    """Yield how much of each tenth of a second had a kernel on each GPU; kernels side by side count once."""
+    trace = source.first
+    base = float(trace.get("baseTimeNanoseconds") or 0) / 1000
+    names = {str(one["id"]): one for one in trace.get("deviceProperties", [])}
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event.get("ph") == "X" and event.get("cat") in ("kernel", "Kernel", "gpu_memcpy", "gpu_memset"):
+            device = str(event.get("args", {}).get("device", 0))
+            start = float(event["ts"]) + base
+            spans[device].append((start, start + float(event["dur"]) if "kernel" in event["cat"].lower() else start))
+    first = min((start for each in spans.values() for start, _ in each), default=0.0)
+    last = max((end for each in spans.values() for _, end in each), default=0.0)
+    step = min(_TRACE_US, max(1_000.0, (last - first) / 20))
+    for device, each in spans.items():
+        busy: dict[int, float] = defaultdict(float)
+        until = -math.inf
+        for start, end in sorted(each):
+            at = max(start, until)
+            until = max(until, end)
+            while at < end:
+                window = int((at - first) // step)
+                edge = min(end, first + (window + 1) * step)
+                busy[window] += edge - at
+                if edge <= at:
+                    break
+                at = edge
+        facts = {"index": device, "name": names.get(device, {}).get("name")}
+        for window in range(math.ceil((last - first) / step) + 1):
+            length = min(step, last - first - (window - 1) * step)
+            share = busy[window - 1] / length if window and length > 0 else None
+            at = min(first + window * step, last)
+            when = {"timestamp": at} if at > 1e14 else {"elapsed": f"{at / 1e6:.6f}"}
+            yield {**when, **facts, "utilization (ratio)": share}
+
+
+def _of_dlio(source: _Source) -> Iterator[Record]:
+    """Yield the share of the time in which DLIO's emulated accelerators worked, by epoch, each as long as the next."""
+    said = source.first
+    start, end = (moment(said[name], source.hints.timezone) for name in ("start", "end"))
+    shares = said["metric"]["train_au_percentage"]
+    if start is None or end is None:
+        raise ValueError("it has no start or no end")
+    for gpu in range(int(said.get("num_accelerators", 1))):
+        for number, share in enumerate([shares[0], *shares]):
+            at = start + (end - start) * number // len(shares)
+            yield {"timestamp": at, "index": gpu, "utilization [%]": share}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of log: what it is called, how it is known from its beginning, and how it is read as records."""
+
+    name: str
+    is_one: Callable[[_Source], bool]
+    records: Callable[[_Source], Iterator[Record]]
+
+
+def _begins(pattern: str) -> Callable[[_Source], bool]:
+    """Return what knows a kind by a line of its beginning."""
+    expression = re.compile(pattern, re.MULTILINE | re.IGNORECASE)
+    return lambda source: not source.documents and expression.search(source.head) is not None
+
+
+def _has(*keys: str) -> Callable[[_Source], bool]:
+    """Return what knows a kind by the keys of its first JSON object."""
+    return lambda source: all(any(re.search(key, name) for name in source.first) for key in keys)
+
+
+def _has_names(source: _Source) -> bool:
+    """Say whether the first line names a time or a GPU's reading, or is of readings that can be guessed."""
+    if source.documents or not source.text.strip():
+        return False
+    cells = next(_cells(source), [])
+    if source.hints.columns:
+        return True
+    readings = {found.column for cell in cells if (found := meaning_of(cell))} - FACTS
+    return (bool(readings) and is_header(cells)) or (moment(cells[0]) is not None and len(cells) > 1)
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("MLflow system metrics",
+         lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.head)),
+         _of_mlflow),
+    Kind("a query_range of Prometheus", _has(r"^data$", r"^status$"), _of_query_range),
+    Kind("a Kineto trace", _has(r"^traceEvents$"), _of_kineto),
+    Kind("a ClusterCockpit archive", _has(r"^acc_"), _of_cockpit),
+    Kind("a summary of DLIO or MLPerf Storage",
+         lambda s: "train_au_percentage" in (s.first.get("metric") or {}), _of_dlio),
+    Kind("gpustat --json", _has(r"^gpus$", r"^query_time$"), _of_objects),
+    Kind("W&B system metrics", _has(r"^system\.gpu\.|^gpu\.\d+\.", r"^_(timestamp|runtime)$"), _of_objects),
+    Kind("nvitop's JSON", _has(r"gpu[:_.]?\d|^devices$|^gpus$"), _of_objects),
+    Kind("codecarbon's emissions.csv", _begins(r"^timestamp,.*\bgpu_energy\b"), _of_codecarbon),
+    Kind("ZeusMonitor's log", _begins(r"^start_time,window_name,elapsed_time"), _of_zeus),
+    Kind("nvidia-smi pmon", _begins(r"^#\s*(date[\s,]+)?(time[\s,]+)?gpu[\s,]+pid\b"), _of_pmon),
+    Kind("nvidia-smi dmon", _begins(r"^#\s*(date[\s,]+)?(time[\s,]+)?gpu[\s,]+\w+"), _of_blanks),
+    Kind("dcgmi dmon", _begins(r"^#\s*entity\b"), _of_blanks),
+    Kind("a page of an exporter", _begins(r"^\w+\{.*\} \S+|^# (HELP|TYPE) "), _of_page),
+    Kind("nvidia-smi --query-gpu", _begins(r"\[(%|MiB|W|MHz)\]|\d (%|MiB|W)\b|utilization\.gpu|power\.draw"), _of_csv),
+    Kind("a table of your own", _has_names, _of_csv),
+)  # fmt: skip
