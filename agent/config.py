@@ -148,7 +148,9 @@ class AgentConfig:
     peers_table: Path | None = _key(
         None, "CSV file of address,node that names peers; networks such as 10.1.0.0/16 are allowed", _path
     )
-    services: tuple[str, ...] = _key((), "addresses of /metrics of vLLM, Triton or TGI on this host", _list)
+    services: tuple[str, ...] = _key(
+        (), "addresses of /metrics of serving engines on this host (docs/services.md)", _list
+    )
     progress: Path | None = _key(
         Path("/run/gpuledger/progress.sock"), "socket on which runs report their steps (GPULEDGER_PROGRESS)", _path
     )

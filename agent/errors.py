@@ -5,7 +5,8 @@ AgentError
 ├── EnvelopeError     a batch cannot be encoded or opened
 ├── SourceError       a reading failed; counted, tried again next beat
 │   ├── SourceLostError   the thing itself is gone (a GPU off the bus) until it is reset
-│   └── SourceHungError   no answer in time; nobody waits for it any more
+│   ├── SourceHungError   no answer in time; nobody waits for it any more
+│   └── UnreadError       a service's page cannot be read; its state says why
 ├── DriverChangedError    the driver was replaced under us; the agent ends with exit 3, spool kept
 ├── ListenError       the port of /metrics cannot be had; exit 3
 └── SpoolError        the spool's directory cannot be used; exit 3
@@ -34,6 +35,14 @@ class SourceLostError(SourceError):
 
 class SourceHungError(SourceError):
     """The thing that was read did not answer in time; it is left alone until it does."""
+
+
+class UnreadError(SourceError):
+    """A service's page cannot be read. `state` is the word for why, as the column `state` has it."""
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
 
 
 class DriverChangedError(AgentError):

@@ -25,6 +25,8 @@ OWN_METRICS = {
     "gpuledger_agent_scrapes_total": "Connections to /metrics, by outcome.",
     "gpuledger_agent_series_left_out_total": "Rows not exposed because their table has too many.",
     "gpuledger_agent_source_up": "1 if the last reading of the source succeeded.",
+    "gpuledger_agent_service_up": "1 if the page of the service was read whole, with the state of its reading.",
+    "gpuledger_agent_service_failures_total": "Pages of the service that could not be read.",
     "gpuledger_agent_source_hung_total": "Readings of each source that timed out.",
     "gpuledger_agent_holder_age_seconds": "Age of the last report of each provider (kubelet, slurm, mapping files).",
     "gpuledger_agent_holders_hidden": "Processes on GPUs that procfs does not show; their owners are unknown.",

@@ -236,7 +236,11 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
     },
     "network_samples": {"speed_bytes_per_second": last},
     "run_samples": {"cores_allotted": last},
-    "service_samples": {"slo_seconds": last},
+    "service_samples": {
+        "slo_seconds": last,
+        "first_token_seconds_p99_low": most,  # how a promise was kept is booked from samples
+        "first_token_seconds_p99_high": most,
+    },
 }
 _BY_KIND: dict[str, Rule] = {"gauge": _spread_column, "amount": amount, "counter": last, "fact": last}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -31,6 +32,9 @@ from agent.sampling.sampler import LATENESS_SECONDS, Beats, Sampler, Stamped
 from agent.sampling.wiring import HostSources, open_host_sources, open_stamper
 from agent.source import Reading, Value
 from agent.spool.queue import Spool, open_spool
+
+if TYPE_CHECKING:
+    from agent.sources.services import Followed
 
 
 # The agent about itself: a source of agent_samples, and the metrics that are no columns of the contract.
@@ -116,6 +120,8 @@ def own_families(state: AgentState) -> Iterable[Metric]:
     )
     if conditions := state.host_sources.providers():
         yield from _providers(conditions)
+    if services := state.host_sources.services:
+        yield from _services(services)
     yield _lateness(sampler.beats)
     implausible = sampler.plausibility.refused
     yield _counter("gpuledger_agent_implausible_values_total", "Implausible values left out.", implausible)
@@ -158,6 +164,22 @@ def _providers(conditions: Iterable[Condition]) -> Iterable[Metric]:
             age.add_metric((one.name,), one.age_seconds)
         failures.add_metric((one.name,), one.failures)
     yield from (age, failures)
+
+
+def _services(services: Iterable["Followed"]) -> Iterable[Metric]:
+    """Yield how the pages of services are read."""
+    names = ("address", "model")
+    up = GaugeMetricFamily(
+        "gpuledger_agent_service_up", "1 if the service's page was read whole.", labels=(*names, "state")
+    )
+    failures = CounterMetricFamily(
+        "gpuledger_agent_service_failures_total", "Pages that could not be read.", labels=names
+    )
+    for one in services:
+        which = (one.service.url.partition("?")[0], one.service.model or "")
+        up.add_metric((*which, one.state), one.state == "read")
+        failures.add_metric(which, one.failures)
+    yield from (up, failures)
 
 
 def _lateness(beats: Beats) -> Metric:

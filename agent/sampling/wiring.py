@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.sources.network import NetworkSource
     from agent.sources.processes import ProcessSource
     from agent.sources.progress import ProgressSource
-    from agent.sources.services import ServiceSource
+    from agent.sources.services import Followed, ServiceSource
 
 _RunOf = Callable[[Process], Attribution]
 _INVENTORY_SECONDS = 600.0  # between two looks at what this host is
@@ -43,6 +43,7 @@ class HostSources:
     attribution_age_seconds: Callable[[], float | None] = lambda: None  # of the oldest map of holders in use
     hidden_holders: Callable[[], int] = lambda: 0  # processes on GPUs that procfs does not show
     providers: Callable[[], Sequence["Condition"]] = tuple  # who else is asked what holds a GPU, and how it answers
+    services: Sequence["Followed"] = ()  # each with how its last reading went
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def open_host_sources(
     feeds, place = _feeds(host), _place(config)  # what may be wrong in a file is found before anything is opened
     state_file = StateFile(config.state if lasting else None)
     gpus = _gpus(host, state_file)
-    providers, words = _providers(host, gpus, state_file), _words(host, gpus)
+    providers = _providers(host, gpus, state_file)
+    words, services = _hearing(host, gpus), _services(host, gpus)
     runs = _processes(host, gpus, providers, state_file, now, watched)
     sources: list[Source] = [
         *([gpus] if lasting or not gpus.no_gpu else []),  # a driver may yet be loaded under a daemon
@@ -90,21 +92,27 @@ def open_host_sources(
         *feeds,
         runs,
         *words,
+        *services,
         _HostInventory(config, place),
     ]
 
     def close() -> None:
-        for part in (*words, providers, gpus, state_file):
+        for heard in words:
+            heard.close()
+        for asked in services:
+            asked.close()
+        for part in (providers, gpus, state_file):
             part.close()
 
     return HostSources(
         sources,
         gpus=gpus,
         close=close,
-        coverage=lambda: [line for part in (*feeds, runs) for line in part.coverage()],
+coverage=lambda: [line for part in (*feeds, runs, *services) for line in part.coverage()],
         hidden_holders=lambda: runs.unseen,
         attribution_age_seconds=lambda: max(providers.ages().values(), default=None),
         providers=providers.conditions,
+        services=[each for source in services for each in source.followed],
     )
 
 
@@ -239,34 +247,28 @@ def _feeds(host: _Host) -> Sequence["DiskSource | NetworkSource | FlowSource"]:
     return feeds
 
 
-def _words(host: _Host, gpus: "GpuSource") -> list["ProgressSource | ServiceSource"]:
-    """Return what hears runs and services. The socket on which runs speak is the daemon's alone; services are not
-    asked for the sake of one run.
-    """
-
-    def holders() -> Set[int]:
-        return {one.pid for one in gpus.processes()}
-
-    return [
-        *(_hearing(host, holders) if host.lasting else []),
-        *(_services(host, holders) if host.config.services and not host.alone else []),
-    ]
+def _holders(gpus: "GpuSource") -> Callable[[], Set[int]]:
+    return lambda: {one.pid for one in gpus.processes()}
 
 
-def _hearing(host: _Host, holders: Callable[[], Set[int]]) -> list["ProgressSource"]:
+def _hearing(host: _Host, gpus: "GpuSource") -> list["ProgressSource"]:
+    """Return what hears runs; their socket is the daemon's alone."""
     from agent.sources.progress import HostRuns, ProgressSource
 
     config = host.config
-    if config.progress is None:
+    if config.progress is None or not host.lasting:
         return []
-    return [ProgressSource(config.progress, HostRuns(config.proc, host.run_of, holders), config.proc)]
+    return [ProgressSource(config.progress, HostRuns(config.proc, host.run_of, _holders(gpus)), config.proc)]
 
 
-def _services(host: _Host, holders: Callable[[], Set[int]]) -> list["ServiceSource"]:
+def _services(host: _Host, gpus: "GpuSource") -> list["ServiceSource"]:
+    """Return what asks services, which is not done for the sake of one run."""
     from agent.sources.services import Owners, ServiceSource, declared_services, fetch
 
     config = host.config
-    owners = Owners(config.node_name, config.proc, config.sys, host.run_of, _run_of_cgroup(host.here), holders)
+    if not config.services or host.alone:
+        return []
+    owners = Owners(config.node_name, config.proc, config.sys, host.run_of, _run_of_cgroup(host.here), _holders(gpus))
     services = declared_services(config.services, config.node_name)
     return [ServiceSource(services, partial(fetch, ca_file=config.ca_file), owners.run_of)]
 

@@ -32,6 +32,7 @@ _FALLING_LEAST = 500  # permille of kinds of runs: at least as many fell as rose
 SOURCE = "Targets of published articles on running AI clusters, read in November 2026; your site may choose others."
 _NO_RUN = "no run held a GPU that was measured"
 _NO_PROMISE = "no service declares a target"
+_BUCKETS = ": choose a target that is a bound of the engine's buckets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,11 @@ def _share_of(part: int, whole: int) -> int | None:
 
 
 def all_targets(
-    held: HeldTime, headroom: Headroom, latency: tuple[int, int], costs: Sequence[tuple[int, int]]
+    held: HeldTime, headroom: Headroom, latency: tuple[int, ...], costs: Sequence[tuple[int, int]]
 ) -> tuple[Target, ...]:
-    """Return every target; `latency` is time with a promise, and of it kept, `costs` whole runs' now and before.
+    """Return every target; `costs` are whole runs' now and before.
+
+    `latency` is time with a promise, and of it that in which it was kept and that in which this is not known.
 
     A share of what was measured is reached or missed where it would be so whatever the rest was.
     """
@@ -87,8 +90,20 @@ def all_targets(
         _of_held("idle allocation", "under 5% of it", held, held.idle, _IDLE_MOST, under=True),
         _memory(headroom),
         _falling(fell, len(costs)),
-        _least("latency target", "met 99% of the time", _share_of(latency[1], latency[0]), _LATENCY_LEAST, _NO_PROMISE),
+        _promise(*latency),
     )
+
+
+def _promise(promised: int, kept: int, undecided: int = 0) -> Target:
+    name, bar = "latency target", "met 99% of the time"
+    permille = _share_of(kept, promised - undecided)
+    if permille is None:
+        known = f"its time to the first token is never certain enough{_BUCKETS}" if promised else _NO_PROMISE
+        return Target(name, bar, None, None, known)
+    standing = _standing(kept, undecided, promised, _LATENCY_LEAST)
+    silent = percent(_share_of(undecided, promised) or 0)
+    told = percent(permille) + ("" if standing else f" of what is known; {silent} is not{_BUCKETS}")
+    return Target(name, bar, permille, standing, told)
 
 
 def _of_held(name: str, bar: str, held: HeldTime, part: int, limit: int, *, under: bool = False) -> Target:
@@ -147,7 +162,7 @@ def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Ta
     span: dict[str, object] = {"start": period.start, "end": period.end}
     held = HeldTime(*session.row(_query("held"), span | {"useful": _USEFUL}))
     headroom = _headroom(session, period)
-    latency = session.row(_query("latency"), span)
+    promised, kept, undecided = session.row(_query("latency"), span)
     costs = [
         (line.milliseconds, line.milliseconds_before)
         if line.micros is None or line.micros_before is None
@@ -155,7 +170,7 @@ def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Ta
         for line in units.runs
         if line.milliseconds_before is not None
     ]
-    return all_targets(held, headroom, (latency[0], latency[1]), [(now, before) for now, before in costs if before])
+    return all_targets(held, headroom, (promised, kept, undecided), [(now, before) for now, before in costs if before])
 
 
 def _headroom(session: "Session", period: Period) -> Headroom:

@@ -32,6 +32,9 @@ _AMOUNTS = (
     "CREATE OR REPLACE TEMP MACRO permille_of(part, whole) AS "
     "CASE WHEN part / whole BETWEEN -32 AND 32 THEN round(1000 * part / whole)::SMALLINT END",
     f"CREATE OR REPLACE TEMP MACRO milli(x) AS CASE WHEN abs(x) <= {2**43} THEN round(1000 * x)::BIGINT END",
+    # Whether a latency that lies between two bounds, `high` null beyond the last, kept a promise; null: not known.
+    "CREATE OR REPLACE TEMP MACRO kept_promise(p99, low, high, slo) AS "
+    "CASE WHEN low IS NULL THEN p99 <= slo WHEN high <= slo THEN true WHEN low >= slo THEN false END",
     f"CREATE OR REPLACE TEMP MACRO micro(x) AS CASE WHEN abs(x) <= {2**33} THEN round(1000000 * x)::BIGINT END",
 )
 _OF_HOSTS = "('process', 'declared', 'cgroup')"

@@ -212,9 +212,12 @@ def _node() -> Iterator[Metric]:
 
 
 def _serving() -> Iterator[Metric]:
-    """Yield what is read of vLLM, Triton and TGI. A name may be of two of them: Triton's vLLM backend keeps vLLM's."""
+    """Yield what is read of serving engines. A name may be of two of them: Triton's vLLM backend keeps vLLM's.
+
+    Names without a prefix may be anybody's among a whole site's metrics.
+    """
     slots: dict[str, list[Slot]] = {}
-    for engine in ENGINES:
+    for engine in (engine for engine in ENGINES if not engine.is_bare):
         kinds: tuple[tuple[ValueReading, Mapping[str, tuple[Series, ...]]], ...] = (
             ("growth", engine.counters),
             ("value", engine.gauges),

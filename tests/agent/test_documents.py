@@ -13,6 +13,7 @@ from agent.metrics.snapshot import Snapshot
 from agent.sampling.sampler import Sampler
 from agent.sampling.stamp import Stamper
 from agent.sampling.wiring import HostSources
+from agent.sources.services import Followed, Service
 from agent.spool.queue import open_spool
 from agent.wire.contract import metric_name
 from agent.wire.tables import TABLES
@@ -43,13 +44,16 @@ def test_the_agents_own_metrics_are_documented(tmp_path: Path) -> None:
     """What an operator sees on /metrics must be explained somewhere."""
     spool = open_spool(tmp_path, 10**6, 10**6)
     sender = Sender(spool, Link("http://127.0.0.1:1"), Clock())
-    host_sources = HostSources([], NoGpus(), lambda: None, providers=lambda: [Condition("kubelet", 1.0, 0, "")])
+    asked = Followed(Service("http", "n", 1, "/metrics"), lambda _: "", lambda _: "")
+    conditions = [Condition("kubelet", 1.0, 0, "")]
+    host_sources = HostSources([], NoGpus(), lambda: None, providers=lambda: conditions, services=[asked])
     state = AgentState(Sampler(Stamper("n"), [], FakeClock(), 1.0), spool, sender, host_sources)
     snapshot = Snapshot(lambda: 0)
     server = ScrapeServer("127.0.0.1", 0, registry(snapshot))
     own = [*HostCollector(snapshot, Scraped(lambda: own_families(state))).families(), server.family()]
     server.stop()
     spool.close()
+    asked.close()
     exported = {f"{family.name}_total" if family.type == "counter" else family.name for family in own}
     assert exported == OWN_METRICS.keys()
 

@@ -19,6 +19,7 @@ from analyzer.text.words import counted, some
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.
 _SLACK_PART, _DELAY_LEAST, _DELAY_MOST = 10, 100, 50_000
 # Both batch continuously: one request at a time is then a limit that somebody set.
+_BEYOND_SECONDS = 1e6  # as which the ledger books what is later than a histogram can tell
 _FLAGS = {"vllm": "--max-num-seqs", "tgi": "--max-concurrent-requests"}
 
 
@@ -68,7 +69,12 @@ def _promise(placed: Placed, site: Site, is_late: bool | None) -> Constraint:
     if said is None or said.slo_seconds is None or said.worst_seconds is None:
         unlooked = "" if site.looks_at("services") else ": its stack's metrics were not checked"
         return Constraint("promise", None, f"its latency or its SLO (slo_seconds) is unknown{unlooked}")
-    told = f"first tokens after {said.worst_seconds:.3g} s in its worst 5% of intervals, {said.slo_seconds:.3g} s SLO"
+    after = (
+        f"after {said.worst_seconds:.3g} s"
+        if said.worst_seconds < _BEYOND_SECONDS
+        else "beyond its engine's last bucket"
+    )
+    told = f"first tokens {after} in its worst 5% of intervals, {said.slo_seconds:.3g} s SLO"
     return Constraint("promise", True if said.worst_seconds <= said.slo_seconds else is_late, told)
 
 

@@ -1,5 +1,7 @@
 """The setting `services`: what is meant is read, and what is not one is refused in one sentence."""
 
+from pathlib import Path
+
 import pytest
 
 from agent.errors import ConfigError
@@ -21,6 +23,19 @@ from agent.sources.services import Service, declared_services
         (
             "chat bot=http://127.0.0.1:8000;slo=2",
             Service("http", "127.0.0.1", 8000, "/metrics", "declared/n1/chat-bot", 2.0),
+            "http://127.0.0.1:8000/metrics",
+        ),
+        (
+            "http://127.0.0.1:8000;role=prefill;model=a b;token_file=/etc/gpuledger/chat.token",
+            Service(
+                "http",
+                "127.0.0.1",
+                8000,
+                "/metrics",
+                role="prefill",
+                model="a b",
+                token_file=Path("/etc/gpuledger/chat.token"),
+            ),
             "http://127.0.0.1:8000/metrics",
         ),
         (
@@ -52,6 +67,10 @@ def test_what_an_entry_means(entry: str, service: Service, url: str) -> None:
         "http://127.0.0.1:8000;slo=nan",
         "http://127.0.0.1:8000;slo=-1",
         "http://127.0.0.1:8000;p99=1",
+        "http://127.0.0.1:8000;role=half",
+        "http://127.0.0.1:8000;model=",
+        "http://127.0.0.1:8000;token_file=chat.token",
+        "http://127.0.0.1:8000;",
         "http://[::1",
     ],
 )
@@ -66,3 +85,11 @@ def test_services_are_bounded() -> None:
     """Each has a thread of its own."""
     with pytest.raises(ConfigError, match="maximum number per agent is 32"):
         declared_services([f"http://127.0.0.1:{port}" for port in range(8000, 8033)], "n1")
+
+
+def test_an_address_counts_once() -> None:
+    """Or once for each model behind it, whose runs may differ."""
+    both = ["a=http://127.0.0.1:8000;model=a", "b=http://127.0.0.1:8000;model=b"]
+    assert len(declared_services(both, "n1")) == 2
+    with pytest.raises(ConfigError, match="counts once"):
+        declared_services(["a=http://127.0.0.1:8000", "b=http://127.0.0.1:8000/metrics"], "n1")

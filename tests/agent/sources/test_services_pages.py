@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.sources.service_page import LINE_CHARACTERS_MAX, SAMPLES_MAX, Sample, read_page, samples
+from agent.errors import UnreadError
+from agent.sources.service_page import (
+    LINE_BYTES_MAX,
+    SAMPLES_MAX,
+    Continuity,
+    Sample,
+    buckets,
+    read_page,
+    samples,
+    totals,
+    wanted_lines,
+)
 from agent.wire.serving import ENGINES
+from tests.agent.sources.service_pages import ENGINE_PAGES
 
 DATA = Path(__file__).parent / "data" / "services"
 
@@ -20,22 +32,27 @@ def page(*names: str) -> str:
     return "".join((DATA / f"{name}.txt").read_text("utf-8") for name in names)
 
 
+def counters(text: str) -> tuple[str, dict[str, float]]:
+    """Return the engine of a page and what it has counted."""
+    said = read_page(text)
+    assert said is not None
+    return said.engine, totals(said.series)
+
+
 def test_vllm_v0() -> None:
     """One request of five tokens in and seven out, its first token after 0.313 s."""
     said = read_page(page("vllm_v0"))
     assert said is not None
-    assert (said.engine, dict(said.counters)) == ("vllm", {"requests": 1, "tokens_in": 5, "tokens_out": 7})
+    assert (said.engine, totals(said.series)) == ("vllm", {"requests": 1, "tokens_in": 5, "tokens_out": 7})
     assert said.now == {"running": 0, "waiting": 0, "kv_cache_ratio": 0}
-    assert said.first_token is not None
-    assert (said.first_token[0.25], said.first_token[0.5], said.first_token[math.inf]) == (0, 1, 1)
+    first_token = buckets(said.series)
+    assert first_token is not None
+    assert (first_token[0.25], first_token[0.5], first_token[math.inf]) == (0, 1, 1)
 
 
 def test_vllm_v1() -> None:
     """Ten requests; the cache has another name since, and every series has its engine."""
-    said = read_page(page("vllm_v1"))
-    assert said is not None
-    assert (said.engine, dict(said.counters)) == ("vllm", {"requests": 10, "tokens_in": 80, "tokens_out": 500})
-    assert said.now == {"running": 0, "waiting": 0, "kv_cache_ratio": 0}
+    assert counters(page("vllm_v1")) == ("vllm", {"requests": 10, "tokens_in": 80, "tokens_out": 500})
 
 
 def test_vllm_with_several_engines() -> None:
@@ -51,14 +68,15 @@ def test_vllm_with_several_engines() -> None:
     )
     assert said is not None
     assert said.now == {"running": 7, "kv_cache_ratio": pytest.approx(0.4)}
-    assert said.counters == {"requests": 7}, "a client that went away, or an error, is no success"
+    assert totals(said.series) == {"requests": 7}, "a client that went away, or an error, is no success"
 
 
 def test_triton() -> None:
     """Three requests over eight models; of tokens it knows nothing, and so neither do we."""
     said = read_page(page("triton"))
     assert said is not None
-    assert (said.engine, dict(said.counters), dict(said.now)) == ("triton", {"requests": 3}, {"waiting": 0})
+    assert (said.engine, totals(said.series), dict(said.now)) == ("triton", {"requests": 3}, {"waiting": 0})
+    assert said.needs == "model", "eight models, or an ensemble of seven"
 
 
 def test_triton_with_tensorrt_llm() -> None:
@@ -70,17 +88,89 @@ def test_triton_with_tensorrt_llm() -> None:
 
 def test_triton_with_vllm() -> None:
     """The page has both names; the server's word is the server's, the tokens are the backend's."""
-    said = read_page(page("triton", "vllm_v0"))
-    assert said is not None
-    assert (said.engine, dict(said.counters)) == ("triton", {"requests": 3, "tokens_in": 5, "tokens_out": 7})
+    assert counters(page("triton", "vllm_v0")) == ("triton", {"requests": 3, "tokens_in": 5, "tokens_out": 7})
 
 
 def test_tgi() -> None:
     """Its tokens are the sums of histograms, and it has no time to the first one."""
     said = read_page(page("tgi"))
     assert said is not None
-    assert (said.engine, dict(said.counters)) == ("tgi", {"requests": 40, "tokens_in": 9000, "tokens_out": 8123})
-    assert (said.now, said.first_token) == ({"running": 5, "waiting": 2}, None)
+    assert (said.engine, totals(said.series)) == ("tgi", {"requests": 40, "tokens_in": 9000, "tokens_out": 8123})
+    assert (said.now, buckets(said.series)) == ({"running": 5, "waiting": 2}, None)
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINE_PAGES))
+def test_every_engine_says_what_it_did(engine: str) -> None:
+    """Ten requests of 100 tokens in and 50 out, as each of them writes that; what one does not tell is not there."""
+    continuity = Continuity()
+    first, second = (read_page(ENGINE_PAGES[engine](done)) for done in (10, 20))
+    assert first is not None
+    assert second is not None
+    assert continuity.moved(first) is None
+    moved = continuity.moved(second)
+    assert moved is not None
+    expected = {"requests": 40 if engine == "triton" else 10, "tokens_in": 1000, "tokens_out": 500}
+    lacks = {"llamacpp": {"requests"}, "tei": {"tokens_out"}}.get(engine, set())
+    assert second.engine == engine
+    assert totals(moved) == {name: value for name, value in expected.items() if name not in lacks}
+    running, waiting = (1, 2) if engine == "tei" else (2, second.now["waiting"])
+    assert (second.now.get("running", 1), second.now["waiting"]) == (running, waiting)
+    assert second.now.get("kv_cache_ratio", 0.25) == 0.25
+    has_first_token = engine not in ("llamacpp", "tei", "triton")
+    assert (buckets(moved) is not None) == has_first_token
+
+
+def test_labels_are_unescaped() -> None:
+    """A model's name may have backslashes and quotes."""
+    said = read_page('vllm:num_requests_running{model_name="C:\\\\models\\\\chat \\"v2\\""} 1\n')
+    assert said is not None
+    assert said.model == 'C:\\models\\chat "v2"'
+
+
+def test_exemplars_and_times_are_passed_over() -> None:
+    """OpenMetrics puts them behind the value."""
+    lines = 'vllm:num_requests_running 1 1.7e9\nvllm:prompt_tokens_total 5 # {trace_id="a b"} 0.2 1.7e9\n# EOF\n'
+    assert counters(lines) == ("vllm", {"tokens_in": 5})
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=30), st.integers(0, 5000))
+def test_a_page_is_read_alike_however_it_comes(cuts: list[int], others: int) -> None:
+    """In pieces of any size, among any number of a web framework's lines, with the ends of lines of Windows too."""
+    noise = "".join(f'http_seconds_bucket{{handler="/v1/{n}",le="0.1"}} {n}\n' for n in range(others % 50))
+    whole = (noise + page("vllm_v1") + noise).encode()
+    pieces, start = [], 0
+    for cut in cuts:
+        pieces.append(whole[start : start + cut])
+        start += cut
+    text = wanted_lines([*pieces, whole[start:]])
+    assert read_page(text) == read_page(page("vllm_v1"))
+    assert read_page(wanted_lines([whole.replace(b"\n", b"\r\n")])) == read_page(page("vllm_v1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (b"", "empty"),
+        (b"# HELP tgi_request_count Total number of requests\n\n", "empty"),
+        (b"<html>", "foreign"),
+        (b'[{"iter": 3}]', "foreign"),
+        (b"node_load1 0.5", "foreign"),
+        (b'vllm:num_requests_running{model_name="' + b"x" * LINE_BYTES_MAX + b'"} 1', "too_large"),
+        (b"tgi_queue_size 1\n" * (SAMPLES_MAX + 1), "too_large"),
+    ],
+)
+def test_what_has_no_lines_of_an_engine_says_why(text: bytes, state: str) -> None:
+    """A page that nobody has asked anything yet is another thing than the wrong port."""
+    with pytest.raises(UnreadError) as refused:
+        wanted_lines([text])
+    assert refused.value.state == state
+
+
+def test_a_label_of_a_megabyte_on_another_line_is_nothing_to_us() -> None:
+    """vLLM once put its whole configuration into one."""
+    huge = b'vllm:cache_config_info{all="' + b"x" * 2**20 + b'"} 1\n'
+    pieces = [huge[start : start + 1000] for start in range(0, len(huge), 1000)]
+    assert wanted_lines([*pieces, b"tgi_queue_size 1\n"]) == "tgi_queue_size 1"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +213,7 @@ def test_what_is_written_is_read(written: list[tuple[dict[str, str], float]]) ->
 def test_any_text_is_a_page_or_none(text: str) -> None:
     """A broken or hostile server costs its own row, and nothing else."""
     said = read_page(text)
-    assert said is None or all(value >= 0 for value in [*said.counters.values(), *said.now.values()])
+    assert said is None or all(value >= 0 for value in [*said.series.values(), *said.now.values()])
 
 
 @given(st.text(st.sampled_from('vllm:num_requests_running{}="\\,0. \t'), max_size=300))
@@ -136,10 +226,9 @@ def test_what_is_kept_is_bounded() -> None:
     """A page of one name in a million colours is read in part."""
     many = "\n".join(f'tgi_queue_size{{n="{n}"}} 1' for n in range(SAMPLES_MAX + 10))
     assert len(samples(many, {"tgi_queue_size"})["tgi_queue_size"]) == SAMPLES_MAX
-    assert samples('tgi_queue_size{n="' + "x" * LINE_CHARACTERS_MAX + '"} 1', {"tgi_queue_size"}) == {}
+    assert samples('tgi_queue_size{n="' + "x" * LINE_BYTES_MAX + '"} 1', {"tgi_queue_size"}) == {}
 
 
 def test_engines_are_known_by_their_own_names() -> None:
     """No page of one can be taken for another's."""
-    assert [engine.name for engine in ENGINES] == ["triton", "vllm", "tgi"]
     assert len({mark for engine in ENGINES for mark in engine.marks}) == sum(len(engine.marks) for engine in ENGINES)

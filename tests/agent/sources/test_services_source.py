@@ -1,15 +1,19 @@
 """Services are asked over real HTTP: quick ones, slow ones, dead ones and strange ones."""
 
+import gzip
 import http.server
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 
-from agent.errors import SourceError
+from agent.errors import SourceError, UnreadError
 from agent.source import Row
+from agent.sources.service_page import read_page
 from agent.sources.services import PAGE_BYTES_MAX, Service, ServiceSource, fetch
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -22,6 +26,7 @@ class Server:
     status: int = 200
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    wants: tuple[str, str] | None = None  # a header, without which it answers 401
     gate: threading.Event = field(default_factory=threading.Event)
     port: int = 0
 
@@ -52,7 +57,8 @@ def serving(**about: object) -> Iterator[Server]:
         def do_GET(self) -> None:
             state.gate.wait(PATIENCE_SECONDS)
             page = state.page()
-            self.send_response(state.status)
+            is_in = state.wants is None or self.headers.get(state.wants[0]) == state.wants[1]
+            self.send_response(state.status if is_in else 401)
             for name, value in state.headers.items():
                 self.send_header(name, value)
             self.end_headers()
@@ -121,16 +127,18 @@ def test_a_slow_service_delays_no_other() -> None:
         assert told[f"declared/here/{slow.port}"]["requests"] == 1
 
 
-def test_a_service_that_is_gone_has_no_row(caplog: pytest.LogCaptureFixture) -> None:
-    """Silence is not idleness; it is said once when it begins, and once when it ends."""
+def test_a_service_that_cannot_be_read_is_a_service_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    """Its row says why, and no amount: silence is not idleness. The log says it when it begins, and when it ends."""
     caplog.set_level("INFO")
     with serving() as server, closing(source_of(server.service)) as source:
         rows(source)
         server.status = 500
-        assert rows(source) == rows(source) == []
+        unread = {"run_id": f"declared/here/{server.port}", "engine": "vllm", "state": "server_error"}
+        assert rows(source) == rows(source) == [{**unread, "slo_seconds": None}]
+        assert "the server itself fails" in source.coverage()[0]
         server.status = 200
         assert [row["requests"] for row in rows(source)] == [3], "it answered two that we could not read"
-        assert source.followed[0].failures == 2
+        assert (source.followed[0].failures, source.coverage()) == (2, [])
     said = [record.message for record in caplog.records if str(server.port) in record.message]
     assert len(said) == 2
     assert "returned 500" in said[0]
@@ -158,19 +166,91 @@ def test_a_service_that_nobody_declared_is_asked_for_its_run() -> None:
             ]
 
 
+ENOUGH = b"tgi_queue_size 1\n"
+
+
 @pytest.mark.parametrize(
-    ("about", "why"),
+    ("about", "state", "why"),
     [
-        ({"status": 404}, "returned 404"),
-        ({"status": 302, "headers": {"Location": "http://127.0.0.1:9/elsewhere"}}, "returned 302"),
-        ({"body": b"#" * (PAGE_BYTES_MAX + 1)}, "larger than"),
-        ({"headers": {"Content-Length": "1000000"}, "body": b"cut off"}, "was cut off"),
+        ({"status": 404}, "no_page", "returned 404"),
+        ({"status": 401}, "key_wanted", "wants a key .*;token_file="),
+        ({"status": 403}, "key_wanted", "wants a key"),
+        ({"status": 500}, "server_error", "the server itself fails"),
+        ({"status": 307, "headers": {"Location": "/metrics/"}}, "redirect", "redirects to /metrics/ .*name that"),
+        ({"status": 302, "headers": {"Location": "http://127.0.0.1:9/x"}}, "redirect", "returned 302"),
+        ({"body": b"#" * (PAGE_BYTES_MAX + 1)}, "too_large", "larger than"),
+        ({"headers": {"Content-Length": "1000000"}, "body": ENOUGH}, "unreachable", "was cut off"),
+        ({"headers": {"Content-Encoding": "gzip"}, "body": ENOUGH}, "unreachable", "cannot be read"),
+        ({"headers": {"Content-Encoding": "gzip"}, "body": gzip.compress(ENOUGH)[:-9]}, "unreachable", "cut off"),
+        ({"headers": {"Content-Encoding": "br"}, "body": ENOUGH}, "foreign", "packed with 'br'"),
+        (
+            {"headers": {"Content-Encoding": "gzip"}, "body": gzip.compress(b"#" * (PAGE_BYTES_MAX + 1))},
+            "too_large",
+            "larger than",
+        ),
+        ({"body": b"# HELP tgi_request_count Requests\n"}, "empty", "is empty"),
+        ({"body": b"node_load1 0.5\n"}, "foreign", "is not a metrics page"),
     ],
 )
-def test_a_page_that_cannot_be_had(about: dict[str, object], why: str) -> None:
-    """Nothing is followed to where nobody sent us, and nothing may fill the agent's memory."""
-    with serving(**about) as server, pytest.raises(SourceError, match=why):
+def test_a_page_that_cannot_be_had(about: dict[str, object], state: str, why: str) -> None:
+    """Nothing is followed to where nobody sent us, and nothing may fill the agent's memory; each says its way out."""
+    with serving(**about) as server, pytest.raises(UnreadError, match=why) as refused:
         fetch(server.service)
+    assert refused.value.state == state
+
+
+@pytest.mark.parametrize("wbits", [zlib.MAX_WBITS | 16, zlib.MAX_WBITS])
+def test_what_is_packed_unasked_is_read(wbits: int) -> None:
+    """A proxy may pack what it passes on."""
+    packer = zlib.compressobj(wbits=wbits)
+    body = packer.compress(b"http_requests 1\n" * 50_000 + ENOUGH) + packer.flush()
+    coding = "deflate" if wbits == zlib.MAX_WBITS else "gzip"
+    with serving(body=body, headers={"Content-Encoding": coding}) as server:
+        assert fetch(server.service) == "tgi_queue_size 1"
+
+
+def test_a_page_of_many_megabytes_costs_its_few_lines() -> None:
+    """A web framework's histograms before the engine's."""
+    body = b'http_request_duration_seconds_bucket{handler="/v1/x",le="0.1",method="POST"} 2.0\n' * 50_000 + ENOUGH
+    with serving(body=body) as server:
+        assert fetch(server.service) == "tgi_queue_size 1"
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "value"),
+    [("s3cret\n", "Authorization", "Bearer s3cret"), ("X-Api-Key: s3 cret", "X-Api-Key", "s3 cret")],
+)
+def test_a_key_is_brought_from_its_file(tmp_path: Path, content: str, header: str, value: str) -> None:
+    """A token, or a header as a whole; the file is read each time, so that a new key needs no restart."""
+    file = tmp_path / "token"
+    file.write_text(content)
+    with serving(wants=(header, value)) as server:
+        assert "vllm:" in fetch(replace(server.service, token_file=file))
+        file.write_text("another")
+        with pytest.raises(UnreadError, match=f"refuses the key in {file}") as refused:
+            fetch(replace(server.service, token_file=file))
+        assert "another" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines", "ü", "x" * 20_000])
+def test_a_key_that_is_none_is_said_to_be(tmp_path: Path, content: str | None) -> None:
+    """Nothing is asked with it."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    with serving() as server:
+        with pytest.raises(UnreadError, match=f"wants a key, and {file}"):
+            fetch(replace(server.service, token_file=file))
+        assert server.answered == 0
+
+
+def test_since_when_a_process_runs_its_headers_may_say() -> None:
+    """llama.cpp's page does not, and two of them may take turns behind one address."""
+    body = b"llamacpp:requests_processing 1\n"
+    with serving(body=body, headers={"Process-Start-Time-Unix": "1794873600"}) as server:
+        page = read_page(fetch(server.service))
+    assert page is not None
+    assert page.processes == {(frozenset(), 1794873600.0)}
 
 
 def test_a_page_that_trickles_is_given_up() -> None:
@@ -191,8 +271,17 @@ def test_nobody_there() -> None:
 def test_a_page_of_something_else_is_said_to_be() -> None:
     """The settings name the wrong port: better said than shown as a service without requests."""
     with serving(body=b"node_load1 0.5\n") as server, closing(source_of(server.service)) as source:
-        assert rows(source) == []
+        assert [row["state"] for row in rows(source)] == ["foreign"]
         assert source.followed[0].failures == 1
+
+
+def test_what_is_not_told_is_asked_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Which of several models counts, nobody but the owner knows."""
+    body = b'nv_inference_request_success{model="a"} 1\nnv_inference_request_success{model="b"} 1\n'
+    with serving(body=body) as server, closing(source_of(server.service)) as source:
+        assert [row["state"] for row in rows(source) + rows(source)] == ["model_wanted"] * 2
+        assert "name the one that counts" in source.coverage()[0]
+    assert len([record for record in caplog.records if "name the one that counts" in record.message]) == 1
 
 
 def until_two(source: ServiceSource) -> list[Row]:

@@ -15,7 +15,8 @@ SELECT DISTINCT run_id FROM notice_mixed WHERE serves AND is_mixed ORDER BY run_
 WITH hours AS (
     SELECT DISTINCT run_id, node, hour, is_mixed FROM notice_mixed WHERE serves
 ), told AS (
-    SELECT run_id, node, hour, promised_us // 1000 AS ms, (promised_us - coalesce(kept_us, 0)) // 1000 AS missed_ms
+    SELECT run_id, node, hour, (promised_us - coalesce(undecided_us, 0)) // 1000 AS ms,
+        (promised_us - coalesce(kept_us, 0) - coalesce(undecided_us, 0)) // 1000 AS missed_ms
     FROM served_amounts WHERE hour >= $start AND hour < $end AND promised_us IS NOT NULL
         AND list_contains($runs, run_id)
 ), promises AS (

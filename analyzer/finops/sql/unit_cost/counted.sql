@@ -10,17 +10,19 @@ WITH said AS (
     SELECT run_id FROM voices
     QUALIFY first_at < lag(last_at) OVER (PARTITION BY run_id ORDER BY first_at, node)
 ), worked AS (
-    SELECT run_id, hour, NULL::BIGINT AS requests, NULL::BIGINT AS tokens_out, tokens, samples, steps
+    SELECT run_id, hour, NULL::BIGINT AS requests, NULL::BIGINT AS tokens_out, NULL::BIGINT AS tokens_in,
+        tokens, samples, steps
     FROM said WHERE run_id NOT IN (SELECT run_id FROM chorus)
     UNION ALL
-    SELECT run_id, hour, requests, tokens_out, NULL, NULL, NULL FROM served_amounts WHERE hour >= $start AND hour < $end
+    SELECT run_id, hour, requests, tokens_out, tokens_in, NULL, NULL, NULL
+    FROM served_amounts WHERE hour >= $start AND hour < $end
 ), counted AS (
     SELECT coalesce(w.name, w.run_id) AS name, w.team, w.hour, sum(w.requests)::BIGINT AS requests,
-        sum(w.tokens_out)::BIGINT AS tokens_out, sum(w.tokens)::BIGINT AS tokens, sum(w.samples)::BIGINT AS samples,
+        sum(w.tokens_out)::BIGINT AS tokens_out, sum(w.tokens_in)::BIGINT AS tokens_in, sum(w.tokens)::BIGINT AS tokens, sum(w.samples)::BIGINT AS samples,
         sum(w.steps)::BIGINT AS steps
     FROM {booked worked} w JOIN runs r ON r.run_id = w.run_id GROUP BY ALL
 ), speaking AS (
-    SELECT name, team, bool_or(coalesce(requests, tokens_out) IS NOT NULL) AS serves FROM counted GROUP BY ALL
+    SELECT name, team, bool_or(coalesce(requests, tokens_out, tokens_in) IS NOT NULL) AS serves FROM counted GROUP BY ALL
 ), cost AS (
     SELECT s.name, s.team, l.hour, sum(l.milliseconds)::BIGINT AS milliseconds,
         CASE WHEN count(*) = count(l.cost_micros) THEN sum(l.cost_micros)::BIGINT END AS micros
@@ -28,6 +30,6 @@ WITH said AS (
     JOIN amount_hours a ON a.hour = l.hour AND CASE WHEN s.serves THEN a.served ELSE a.progress END IS NOT NULL
     WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 )
-SELECT k.name, k.team, k.hour, k.milliseconds, k.micros, c.requests, c.tokens_out, c.tokens, c.samples, c.steps
+SELECT k.name, k.team, k.hour, k.milliseconds, k.micros, c.requests, c.tokens_out, c.tokens_in, c.tokens, c.samples, c.steps
 FROM cost k LEFT JOIN counted c ON c.name = k.name AND c.team IS NOT DISTINCT FROM k.team AND c.hour = k.hour
 ORDER BY k.name, k.team, k.hour;

@@ -5,8 +5,14 @@ SELECT s.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, s.run
     amount(sum(s.tokens_in)) AS tokens_in, amount(sum(s.tokens_out)) AS tokens_out,
     min(s.ended_at) FILTER (s.requests > 0 AND s.started_at >= r.started_at) AS answered_at,
     amount(sum(s.ended_at - s.started_at)
-        FILTER (s.slo_seconds IS NOT NULL AND s.first_token_seconds_p99 IS NOT NULL)) AS promised_us,
-    amount(sum(s.ended_at - s.started_at) FILTER (s.first_token_seconds_p99 <= s.slo_seconds)) AS kept_us
+        FILTER (s.slo_seconds IS NOT NULL
+            AND coalesce(s.first_token_seconds_p99, s.first_token_seconds_p99_low) IS NOT NULL)) AS promised_us,
+    amount(sum(s.ended_at - s.started_at) FILTER (kept_promise(s.first_token_seconds_p99,
+        s.first_token_seconds_p99_low, s.first_token_seconds_p99_high, s.slo_seconds))) AS kept_us,
+    amount(sum(s.ended_at - s.started_at) FILTER (s.slo_seconds IS NOT NULL
+        AND coalesce(s.first_token_seconds_p99, s.first_token_seconds_p99_low) IS NOT NULL
+        AND kept_promise(s.first_token_seconds_p99, s.first_token_seconds_p99_low, s.first_token_seconds_p99_high,
+            s.slo_seconds) IS NULL)) AS undecided_us
 FROM service_samples s LEFT JOIN amount_names k ON k.alias = s.run_id AND s.started_at >= k.from_us
     AND s.started_at < k.until_us
 LEFT JOIN runs r ON r.run_id = coalesce(k.run_id, s.run_id)
@@ -16,7 +22,10 @@ CREATE OR REPLACE TEMP TABLE latency_new AS
 WITH told AS (
     SELECT s.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, s.run_id) AS run_id, s.engine,
         whole(1000000 * if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))::BIGINT AS slo_micros,
-        whole(1000000 * if(s.first_token_seconds_p99 > 1000000, 1000000, s.first_token_seconds_p99))::BIGINT AS micros
+        -- what lies beyond the engine's last bucket is later than any promise
+        CASE WHEN s.first_token_seconds_p99 > 1000000 OR (s.first_token_seconds_p99 IS NULL
+            AND s.first_token_seconds_p99_low IS NOT NULL) THEN 1000000000000
+            ELSE whole(1000000 * s.first_token_seconds_p99) END::BIGINT AS micros
     FROM service_samples s LEFT JOIN amount_names k ON k.alias = s.run_id AND s.started_at >= k.from_us
         AND s.started_at < k.until_us
     WHERE s.started_at >= $from_us AND s.started_at < $until_us

@@ -2,7 +2,7 @@
 CREATE OR REPLACE TEMP TABLE served_new AS
 SELECT s.started_at AS hour, coalesce(k.run_id, s.run_id) AS run_id, s.node, amount(sum(s.requests)) AS requests,
     amount(sum(s.tokens_in)) AS tokens_in, amount(sum(s.tokens_out)) AS tokens_out, NULL::BIGINT AS answered_at,
-    NULL::BIGINT AS promised_us, NULL::BIGINT AS kept_us
+    NULL::BIGINT AS promised_us, NULL::BIGINT AS kept_us, NULL::BIGINT AS undecided_us
 FROM service_hours s LEFT JOIN amount_names k ON k.alias = s.run_id AND s.started_at >= k.from_us
     AND s.started_at < k.until_us
 WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;

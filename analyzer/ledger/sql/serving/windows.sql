@@ -8,9 +8,10 @@ WITH told AS (
         if(s.running > 1000000000, 1000000000, s.running) AS running,
             if(s.waiting > 1000000000, 1000000000, s.waiting) AS waiting,
         milli(if(s.kv_cache_ratio > 1, 1, s.kv_cache_ratio)) AS kv_cache,
-        micro(if(s.first_token_seconds_p99 > 1000000, 1000000,
-            s.first_token_seconds_p99)) AS first_token,
-        coalesce(p.slo_micros, micro(if(s.slo_seconds > 1000000, 1000000, s.slo_seconds))) AS slo
+        kept_promise(micro(if(s.first_token_seconds_p99 > 1000000, 1000000, s.first_token_seconds_p99)),
+            micro(if(s.first_token_seconds_p99_low > 1000000, 1000000, s.first_token_seconds_p99_low)),
+            micro(if(s.first_token_seconds_p99_high > 1000000, 1000000, s.first_token_seconds_p99_high)),
+            coalesce(p.slo_micros, micro(if(s.slo_seconds > 1000000, 1000000, s.slo_seconds)))) AS is_kept
     FROM service_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k.from_us
         AND s.started_at < k.until_us
     LEFT JOIN service_policies p ON p.rid = k.rid AND s.started_at >= p.from_us AND s.started_at < p.until_us
@@ -26,8 +27,7 @@ SELECT rid, window_ms, amount(sum(requests)) AS requests,
     (sum(kv_cache * ms) // sum(ms) FILTER (kv_cache IS NOT NULL))::BIGINT AS kv_cache,
     (coalesce(sum(ms) FILTER (kv_cache >= $kv_full_permille AND waiting > 0), 0) * 1000
         // sum(ms) FILTER (kv_cache IS NOT NULL AND waiting IS NOT NULL))::BIGINT AS kv_full,
-    (coalesce(sum(ms) FILTER (first_token > slo), 0) * 1000 // sum(ms)
-        FILTER (first_token IS NOT NULL AND slo IS NOT NULL))::BIGINT AS slow
+    (coalesce(sum(ms) FILTER (NOT is_kept), 0) * 1000 // sum(ms) FILTER (is_kept IS NOT NULL))::BIGINT AS slow
 FROM told GROUP BY ALL;
 
 -- Which pod, task or replica within its run a GPU was given to from when on; schedulers that know of none leave it out.
