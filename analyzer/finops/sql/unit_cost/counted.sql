@@ -18,11 +18,13 @@ WITH said AS (
     FROM served_amounts WHERE hour >= $start AND hour < $end
 ), counted AS (
     SELECT coalesce(w.name, w.run_id) AS name, w.team, w.hour, sum(w.requests)::BIGINT AS requests,
-        sum(w.tokens_out)::BIGINT AS tokens_out, sum(w.tokens_in)::BIGINT AS tokens_in, sum(w.tokens)::BIGINT AS tokens, sum(w.samples)::BIGINT AS samples,
+        sum(w.tokens_out)::BIGINT AS tokens_out, sum(w.tokens_in)::BIGINT AS tokens_in,
+        sum(w.tokens)::BIGINT AS tokens, sum(w.samples)::BIGINT AS samples,
         sum(w.steps)::BIGINT AS steps
     FROM {booked worked} w JOIN runs r ON r.run_id = w.run_id GROUP BY ALL
 ), speaking AS (
-    SELECT name, team, bool_or(coalesce(requests, tokens_out, tokens_in) IS NOT NULL) AS serves FROM counted GROUP BY ALL
+    SELECT name, team, bool_or(coalesce(requests, tokens_out, tokens_in) IS NOT NULL) AS serves
+    FROM counted GROUP BY ALL
 ), cost AS (
     SELECT s.name, s.team, l.hour, sum(l.milliseconds)::BIGINT AS milliseconds,
         CASE WHEN count(*) = count(l.cost_micros) THEN sum(l.cost_micros)::BIGINT END AS micros
@@ -30,6 +32,7 @@ WITH said AS (
     JOIN amount_hours a ON a.hour = l.hour AND CASE WHEN s.serves THEN a.served ELSE a.progress END IS NOT NULL
     WHERE l.hour >= $start AND l.hour < $end GROUP BY ALL
 )
-SELECT k.name, k.team, k.hour, k.milliseconds, k.micros, c.requests, c.tokens_out, c.tokens_in, c.tokens, c.samples, c.steps
+SELECT k.name, k.team, k.hour, k.milliseconds, k.micros, c.requests, c.tokens_out, c.tokens_in, c.tokens, c.samples,
+    c.steps
 FROM cost k LEFT JOIN counted c ON c.name = k.name AND c.team IS NOT DISTINCT FROM k.team AND c.hour = k.hour
 ORDER BY k.name, k.team, k.hour;
