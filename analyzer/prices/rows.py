@@ -242,9 +242,19 @@ def rate_of(
     return max(fitting, key=lambda one: (one.sku is not None, one.purchase_option is not None), default=None)
 
 
-def price_rows_toml(currency: str, rows: Iterable[Mapping[str, object]], head: Iterable[str] = ()) -> str:
-    """Return rows as the text of a price file below these lines; a key whose value is None is left out."""
+def price_rows_toml(
+    currency: str,
+    rows: Iterable[Mapping[str, object]],
+    head: Iterable[str] = (),
+    regions: Mapping[str, str] | None = None,
+) -> str:
+    """Return rows as the text of a price file below these lines; a key whose value is None is left out.
+
+    `regions` are the providers by region, where rows are of some.
+    """
     lines = [*head, f"currency = {toml_value(currency)}"]
+    if regions:
+        lines += ["", "[regions]", *(f"{toml_value(name)} = {toml_value(regions[name])}" for name in sorted(regions))]
     for row in rows:
         lines += ["", "[[price]]", *(f"{key} = {toml_value(value)}" for key, value in row.items() if value is not None)]
     return "\n".join(lines) + "\n"

@@ -1,116 +1,33 @@
-"""Gather an invoice by GPU kind and UTC day: one pass over its lines, bounded by kinds and days, amounts exact.
+"""Gather a bill by GPU kind and UTC day: one pass over its lines, bounded by kinds, days and resources, amounts exact.
 
-What lies across days is divided by time, in whole billionths, so that the days of a line sum to the line.
+What lies across days is divided by time, in whole billionths, so that the days of a line sum to the line. Which lines
+are which GPUs, and for how many hours, is said by gpu_lines.py.
 
-Invoices name instance types. One is known where the list prices name it for one GPU kind and number alone; a mapping
-file says the others, and goes first:
-
-[[invoice]]
-match = "p5.48xlarge"      # found in SkuId, SkuMeter, SkuPriceId, InstanceType, ChargeDescription; * and ? as in files
-sku = "H100-80GB"          # as the ledger calls it
-gpus = 8                   # in one unit that is priced
-purchase_option = "reserved"   # optional; else by PricingCategory
+A line that names an instance is not yet its time: fees of platforms, marketplaces and licences name it too, for the
+same hours. One resource has no more instance-hours than its charges cover time; of two products that together have
+more, or as many at less than half the price, the cheaper is the fee. Fees are listed, and are no GPU's time.
 """
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
-from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import Path
+from typing import NamedTuple
 
-from agent.wire.units import DAY_US
+from agent.wire.units import DAY_US, HOUR_US
+from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import BillLine
 from analyzer.finops.focus.rows import exact_shares
-from analyzer.prices.list_prices import list_prices
-from analyzer.prices.rows import PURCHASE_OPTIONS
-from analyzer.settings.toml_model import between, one_of, optional, read_rows, toml_file, toml_key
-
-_FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
-_WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
-# FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
-_OPTIONS = {"Standard": "on_demand", "Committed": "reserved", "Dynamic": "spot"}
-
-
-@dataclass(frozen=True, slots=True)
-class BilledKind:
-    """GPUs of one kind: how many one unit of the invoice has. `option` is None where the invoice does not say it."""
-
-    sku: str
-    gpus: int
-    option: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A row of the mapping file."""
-
-    match: str
-    sku: str
-    gpus: int = field(metadata=toml_key(read=between(1, 1024)))
-    option: str | None = field(metadata=toml_key("purchase_option", read=optional(one_of(PURCHASE_OPTIONS))))
-
-
-@dataclass(frozen=True, slots=True)
-class SkuMap:
-    """Says which GPU kind a line is about: the site's rules first, then names of the ledger, then known instances."""
-
-    rules: tuple[Rule, ...]
-    kinds: frozenset[str]
-    instances: Mapping[str, tuple[str, int] | None]
-
-    @classmethod
-    def of(cls, ledger_skus: Collection[str], path: Path | None = None) -> "SkuMap":
-        """Make the map, with the rules of a file.
-
-        Raises:
-            ConfigError: the file cannot be read, or a row of it is wrong.
-        """
-        instances = known_instances()
-        kinds = {kind[0] for kind in instances.values() if kind is not None}
-        return cls(() if path is None else _read_rules(path), frozenset({*ledger_skus, *kinds}), instances)
-
-    def kind(self, line: BillLine) -> BilledKind | None:
-        """Return the GPU kind of a line, or None where it is about no known GPU."""
-        option = _OPTIONS.get(line.pricing_category or "")
-        texts = [line.instance_type or "", *(line.texts.get(name, "") for name in _FIELDS)]
-        words = [word for text in texts for word in _WORDS.split(text.casefold()) if word]
-        for rule in self.rules:
-            pattern = rule.match.casefold()
-            if any(fnmatchcase(text, pattern) for text in (*words, *map(str.casefold, texts))):
-                return BilledKind(rule.sku, rule.gpus, rule.option or option)
-        if (named := line.texts.get("SkuId")) in self.kinds and named is not None:
-            return BilledKind(named, line.gpu_count or 1, option)
-        found = {self.instances[word] for word in words if word in self.instances}
-        if len(found) == 1 and (instance := found.pop()) is not None:
-            return BilledKind(*instance, option)
-        return None
-
-
-def _read_rules(path: Path) -> tuple[Rule, ...]:
-    """Return the rows of a mapping file in its order; the first that fits counts.
-
-    Raises:
-        ConfigError: the file cannot be read, or a row of it is wrong.
-    """
-    with toml_file(path, ("invoice",)) as (file, mistakes):
-        return read_rows(file, "invoice", Rule, mistakes)
-
-
-@cache
-def known_instances() -> dict[str, tuple[str, int] | None]:
-    """Return by instance type, in small letters, the GPU kind and number; None where the list prices disagree."""
-    found: dict[str, set[tuple[str, int]]] = {}
-    for row in list_prices():
-        if "(" not in row.instance_type:  # "a3-highgpu (accelerator only)" is no instance type
-            found.setdefault(row.instance_type.casefold(), set()).add((row.sku, row.gpus))
-    return {name: next(iter(kinds)) if len(kinds) == 1 else None for name, kinds in found.items()}
-
+from analyzer.finops.reconcile.gpu_lines import BilledKind, SkuMap, hours_of_line, is_host_part
+from analyzer.text.words import counted, dollars
 
 _NANOS = Decimal(1_000_000_000)
+_HOUR_NANOS = 1_000_000_000
+_SAME = 1_000  # amounts that differ by less than a thousandth are rounded, and the same
+Span = tuple[int | None, int | None]  # microseconds; None is what the bill covers
 OTHERS_KEPT = 200  # kinds of lines that are about no GPU; what more there are is summed under one name
-HOUR_UNITS = ("hour", "hours", "hrs", "hr", "gpu-hours", "gpu-hour", "instance-hours", "1 hour", "h")
+_RESOURCES_MOST = 1_000_000  # GPU resources times days times products, about a gigabyte
+_HOSTS_MOST = 200_000  # resources whose lines of cores and memory are remembered, for a word alone
 
 
 @dataclass(slots=True)
@@ -127,82 +44,310 @@ class Billed:
 
 @dataclass(slots=True)
 class Other:
-    """Lines that are no GPU's usage: tax, credits, or something that is not known to be a GPU."""
+    """Lines that are no GPU's usage: tax, credits, fees, or something that is not known to be a GPU."""
 
     why: str
     name: str
     lines: int = 0
     nanos: int = 0
+    currency: str = ""
+
+
+class PriceKey(NamedTuple):
+    """Of what a bill has a price: what stays apart however much of it was bought."""
+
+    sku: str
+    option: str | None
+    provider: str | None
+    region: str | None
+
+
+@dataclass(slots=True)
+class PaidDay:
+    """What was paid on one UTC day: prices of a GPU-hour with the billionths of GPU-hours that each was paid for.
+
+    `host_nanos` is what parts of the machines cost that are lines of their own. `is_by_cost` says that a unit price
+    did not make the cost of its line, and cost by quantity was taken.
+    """
+
+    paid: Counter[Decimal] = field(default_factory=Counter)
+    host_nanos: int = 0
+    is_by_cost: bool = False
 
 
 @dataclass(slots=True)
 class Bill:
-    """An invoice, gathered. `first` and `last` are UTC days (their first microseconds) that lines of GPUs lie in."""
+    """An invoice, gathered. `first` and `last` are UTC days (their first microseconds) that lines of GPUs lie in.
 
-    days: dict[tuple[str, int], Billed] = field(default_factory=dict)
-    others: dict[tuple[str, str], Other] = field(default_factory=dict)
-    currencies: set[str] = field(default_factory=set)
+    `days` is by GPU kind, day and currency, `currencies` those of GPUs. `unpriced` counts lines of GPUs from which no
+    price follows, by reason; `notes` are sentences on how it was read.
+    """
+
+    days: dict[tuple[str, int, str], Billed] = field(default_factory=dict)
+    others: dict[tuple[str, str, str], Other] = field(default_factory=dict)
     lines: int = 0
-    first: int | None = None
-    last: int | None = None
+    prices: dict[PriceKey, dict[int, PaidDay]] = field(default_factory=dict)
+    unpriced: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def currencies(self) -> set[str]:
+        """In which GPUs are billed."""
+        return {currency for _, _, currency in self.days}
+
+    @property
+    def first(self) -> int | None:
+        """The first UTC day of a line of GPUs."""
+        return min((day for _, day, _ in self.days), default=None)
+
+    @property
+    def last(self) -> int | None:
+        """The last one."""
+        return max((day for _, day, _ in self.days), default=None)
 
     @property
     def nanos(self) -> int:
-        """All that is billed, in billionths of the currency."""
+        """All that is billed, in billionths, of whatever currency."""
         return sum(day.nanos for day in self.days.values()) + sum(other.nanos for other in self.others.values())
+
+
+class _Slot(NamedTuple):
+    """What one resource is billed on one day, as long as it is not known which of its products is the machine."""
+
+    sku: str
+    day: int
+    currency: str
+    region: str | None  # ids of resources are of one region alone
+    resource: str | None
+
+
+class _Product(NamedTuple):
+    name: str
+    is_compute: bool
+    key: PriceKey
+
+
+@dataclass(slots=True)
+class _Part:
+    """One product of a slot. `machine_nanos` are billionths of machine-hours, where machines are counted."""
+
+    lines: int = 0
+    nanos: int = 0
+    nano_hours: int = 0
+    machine_nanos: int = 0
+    covered: int = 0  # a bit for each hour of the day that its charges touch
+    hours_known: bool = True
+    day: PaidDay = field(default_factory=PaidDay)
+
+    @property
+    def price(self) -> float:
+        """Of a machine-hour; only to order by."""
+        return self.nanos / self.machine_nanos if self.machine_nanos else 0.0
 
 
 def gather(lines: Iterable[BillLine], skus: SkuMap, start: int | None = None, end: int | None = None) -> Bill:
     """Return what an invoice says of each GPU kind and UTC day, and of everything else; of `start` to `end` alone.
 
     The cost is EffectiveCost: of a reservation the part of the day, as in the ledger.
+
+    Raises:
+        ConfigError: it has more resources and days than memory is given to.
     """
-    bill = Bill()
+    gathering = _Gathering(skus, (start, end))
     for line in lines:
-        if (start is not None and line.end <= start) or (end is not None and line.start >= end):
-            continue
-        bill.lines += 1
-        bill.currencies.add(line.currency)
-        _add(bill, line, skus, (start, end))
-    return bill
+        if (start is None or line.end > start) and (end is None or line.start < end):
+            gathering.add(line)
+    return gathering.settled()
 
 
-def _add(bill: Bill, line: BillLine, skus: SkuMap, within: tuple[int | None, int | None]) -> None:
-    kind = skus.kind(line)
-    nanos = _nanos(line.effective)
-    if line.category in ("Tax", "Credit", "Adjustment") or line.correction or kind is None:
-        _add_other(bill, line, nanos)
-        return
-    if line.category == "Purchase" and not nanos:
-        return  # what it bought stands with the usage
-    hours = _nano_hours(line, kind.gpus)
-    pieces = list(_days(line.start, line.end))
-    parts = [until - since for since, until in pieces]
-    length = line.end - line.start
-    money, time = exact_shares(parts, length, nanos), exact_shares(parts, length, hours or 0)
-    for (since, until), cost, taken in zip(pieces, money, time, strict=True):
-        if (within[0] is not None and until <= within[0]) or (within[1] is not None and since >= within[1]):
-            continue
-        day = since // DAY_US * DAY_US
-        billed = bill.days.setdefault((kind.sku, day), Billed())
-        billed.nanos += cost
-        billed.nano_hours += taken
-        billed.hours_known = billed.hours_known and hours is not None
-        bill.first = day if bill.first is None else min(bill.first, day)
-        bill.last = day if bill.last is None else max(bill.last, day)
+class _Gathering:
+    """Adds lines up. What one resource is billed for is told apart once all of them are known."""
+
+    def __init__(self, skus: SkuMap, within: Span) -> None:
+        self._skus = skus
+        self._within = within
+        self._bill = Bill()
+        self._slots: dict[_Slot, dict[_Product, _Part]] = {}
+        self._parts = 0
+        self._without_zone = 0
+        self._host_nanos: dict[tuple[str, str], int] = {}  # of lines that name no GPU, by resource and currency
+
+    def add(self, line: BillLine) -> None:
+        """Add one line."""
+        self._bill.lines += 1
+        self._without_zone += not line.has_zone
+        kind = self._skus.kind(line)
+        nanos = _nanos(line.effective)
+        if line.correction or line.category in ("Tax", "Credit", "Adjustment"):
+            self._add_other(line, "correction" if line.correction else line.category.lower(), nanos)
+        elif isinstance(kind, str):
+            self._add_other(line, kind, nanos)
+            if kind == "no known GPU" and line.resource is not None and is_host_part(line):
+                self._remember(line.resource, line.currency, nanos)
+        elif nanos or line.category != "Purchase":  # what a purchase without cost bought stands with the usage
+            self._add_usage(line, kind, nanos)
+
+    def _remember(self, resource: str, currency: str, nanos: int) -> None:
+        key = resource, currency
+        if key in self._host_nanos or len(self._host_nanos) < _HOSTS_MOST:
+            self._host_nanos[key] = self._host_nanos.get(key, 0) + nanos
+
+    def _add_other(self, line: BillLine, why: str, nanos: int, lines: int = 1) -> None:
+        name = line.texts.get("SkuMeter") or line.texts.get("SkuId") or line.texts.get("ChargeDescription") or "unnamed"
+        _add_other(self._bill, Other(why, name[:80], lines, nanos, line.currency))
+
+    def _add_usage(self, line: BillLine, kind: BilledKind, nanos: int) -> None:
+        time = hours_of_line(line, kind)
+        gpus, machines = _nanos(time.gpu_hours or Decimal(0)), _nanos(time.machine_hours or Decimal(0))
+        price, is_by_cost = _price(line, time.gpu_hours) if line.category == "Usage" else (None, False)
+        if line.category == "Usage" and price is None and time.gpu_hours != 0 and line.effective >= 0:
+            self._bill.unpriced[time.why if line.effective and time.why else "they cost 0"] += 1
+        product = _product(line, kind)
+        pieces = list(_days(line.start, line.end))
+        parts, length = [until - since for since, until in pieces], line.end - line.start
+        shares = zip(*(exact_shares(parts, length, whole) for whole in (nanos, gpus, machines)), strict=True)
+        for (since, until), (cost, taken, held) in zip(pieces, shares, strict=True):
+            if not _is_within(since, until, self._within):
+                continue
+            slot = _Slot(kind.sku, since // DAY_US * DAY_US, line.currency, line.region, line.resource)
+            part = self._part(slot, product)
+            part.lines += 1
+            part.nanos += cost
+            part.nano_hours += taken
+            part.machine_nanos += 0 if kind.is_mapped else held
+            part.covered |= _hours_touched(since, until)
+            part.hours_known &= time.gpu_hours is not None
+            if price is not None:
+                part.day.paid[price] += taken
+                part.day.is_by_cost |= is_by_cost
+            elif time.gpu_hours == 0 and line.category == "Usage":
+                part.day.host_nanos += cost
+
+    def _part(self, slot: _Slot, product: _Product) -> _Part:
+        products = self._slots.setdefault(slot, {})
+        if product not in products:
+            self._parts += 1
+            if self._parts > _RESOURCES_MOST:
+                raise ConfigError(
+                    f"the bill has more than {_RESOURCES_MOST:,} resources and days of GPUs; compare it in parts, by"
+                    " --since and --until"
+                )
+            products[product] = _Part()
+        return products[product]
+
+    def settled(self) -> Bill:
+        """Return the bill, with fees told from machines."""
+        for slot, products in self._slots.items():
+            fees = _fees(products) if slot.resource is not None and len(products) > 1 else ()
+            for product, part in products.items():
+                if product in fees:
+                    _add_other(self._bill, Other("fee", product.name[:80], part.lines, part.nanos, slot.currency))
+                else:
+                    _settle(self._bill, slot, product, part)
+        self._bill.notes += self._said()
+        return self._bill
+
+    def _said(self) -> Iterator[str]:
+        if self._without_zone:
+            yield f"{counted(self._without_zone, 'line')} have times without a zone; they were read as UTC."
+        with_gpus = {(slot.resource, slot.currency) for slot in self._slots}
+        missing = [(key, nanos) for key, nanos in self._host_nanos.items() if key in with_gpus]
+        for currency in sorted({currency for (_, currency), _ in missing}):
+            nanos = sum(nanos for (_, of), nanos in missing if of == currency)
+            yield (
+                f"Cores and memory of the machines of these GPUs are lines of their own, {currency}"
+                f" {dollars(nanos // 1000)}, and not in the GPUs' cost; add them by rows with gpus = 0 in --map FILE."
+            )
 
 
-def _add_other(bill: Bill, line: BillLine, nanos: int) -> None:
-    why = "correction" if line.correction else line.category.lower()
-    if why in ("usage", "purchase"):
-        why = "no known GPU"
-    name = line.texts.get("SkuMeter") or line.texts.get("SkuId") or line.texts.get("ChargeDescription") or "unnamed"
-    key = (why, name[:80])
+def _add_other(bill: Bill, more: Other) -> None:
+    key = (more.why, more.name, more.currency)
     if key not in bill.others and len(bill.others) >= OTHERS_KEPT:
-        key = (why, "others")
-    other = bill.others.setdefault(key, Other(*key))
-    other.lines += 1
-    other.nanos += nanos
+        key = (more.why, "others", more.currency)
+    other = bill.others.setdefault(key, Other(*key[:2], currency=more.currency))
+    other.lines += more.lines
+    other.nanos += more.nanos
+
+
+def _product(line: BillLine, kind: BilledKind) -> _Product:
+    texts = line.texts
+    name = texts.get("SkuMeter") or texts.get("SkuPriceId") or texts.get("SkuId") or texts.get("ChargeDescription", "")
+    service = f"{texts.get('ServiceCategory', '')} {texts.get('ServiceName', '')}".casefold()
+    is_compute = "compute" in service or "virtual machine" in service
+    return _Product(name[:80], is_compute, PriceKey(kind.sku, kind.option, line.provider, line.region))
+
+
+def _fees(products: dict[_Product, _Part]) -> Sequence[_Product]:
+    """Return which products of a resource's day are no machine time beside the first: compute first, then the dearest.
+
+    A machine that is billed in two products by turns (spot, then on demand) has the hours of both.
+    """
+    counted_machines = {product: part for product, part in products.items() if part.machine_nanos > 0}
+    order = sorted(counted_machines, key=lambda each: (each.is_compute, products[each].price), reverse=True)
+    covered = 0
+    for part in counted_machines.values():
+        covered |= part.covered
+    most = covered.bit_count() * _HOUR_NANOS
+    fees: list[_Product] = []
+    held = 0
+    for product in order:
+        part, first = products[product], products[order[0]]
+        twin = product != order[0] and abs(part.machine_nanos - first.machine_nanos) * _SAME <= first.machine_nanos
+        is_cheap = part.price * 2 < first.price and product.key.option == order[0].key.option
+        if held and ((held + part.machine_nanos) * _SAME > most * (_SAME + 1) or (twin and is_cheap)):
+            fees.append(product)
+        else:
+            held += part.machine_nanos
+    return fees
+
+
+def _settle(bill: Bill, slot: _Slot, product: _Product, part: _Part) -> None:
+    billed = bill.days.setdefault((slot.sku, slot.day, slot.currency), Billed())
+    billed.nanos += part.nanos
+    billed.nano_hours += part.nano_hours
+    billed.hours_known &= part.hours_known
+    if part.day.paid or part.day.host_nanos:
+        day = bill.prices.setdefault(product.key, {}).setdefault(slot.day, PaidDay())
+        day.paid += part.day.paid
+        day.host_nanos += part.day.host_nanos
+        day.is_by_cost |= part.day.is_by_cost
+
+
+def _price(line: BillLine, gpu_hours: Decimal | None) -> tuple[Decimal | None, bool]:
+    """Return what one GPU-hour of a line costs, and whether its unit price was set aside as not making the cost.
+
+    None where it has no hours or costs nothing. Of a commitment it is the effective cost. Else price and cost are each
+    rounded somewhere: the one of more digits is taken.
+    """
+    if not gpu_hours or gpu_hours < 0 or line.effective <= 0 or not line.quantity:
+        return None, False
+    with localcontext(prec=60):
+        by_cost = line.effective / gpu_hours
+        unit = line.unit_price
+        if line.pricing_category == "Committed" or unit is None:
+            return by_cost, False
+        made = unit * line.quantity
+        slack = _half_digit(unit) * line.quantity + _half_digit(line.effective)
+        if unit <= 0 or abs(made - line.effective) > max(slack, line.effective / _SAME):
+            return by_cost, True
+        is_finer = _half_digit(unit) / unit <= _half_digit(line.effective) / line.effective
+        return (made / gpu_hours if is_finer else by_cost), False
+
+
+def _half_digit(amount: Decimal) -> Decimal:
+    """Return half of the last digit that is written, by which an amount may be rounded."""
+    exponent = amount.as_tuple().exponent
+    return Decimal(5).scaleb((exponent if isinstance(exponent, int) else 0) - 1)
+
+
+def _is_within(since: int, until: int, within: Span) -> bool:
+    return (within[0] is None or until > within[0]) and (within[1] is None or since < within[1])
+
+
+def _hours_touched(since: int, until: int) -> int:
+    """Return a bit for each hour of its UTC day that a span touches."""
+    first, after = since % DAY_US // HOUR_US, -(-((until - 1) % DAY_US + 1) // HOUR_US)
+    return (1 << after) - (1 << first)
 
 
 def _days(start: int, end: int) -> Iterable[tuple[int, int]]:
@@ -210,12 +355,6 @@ def _days(start: int, end: int) -> Iterable[tuple[int, int]]:
         until = min(end, start // DAY_US * DAY_US + DAY_US)
         yield start, until
         start = until
-
-
-def _nano_hours(line: BillLine, gpus: int) -> int | None:
-    if line.quantity is None or (line.unit or "").casefold() not in HOUR_UNITS:
-        return None
-    return _nanos(line.quantity) * gpus
 
 
 def _nanos(amount: Decimal) -> int:

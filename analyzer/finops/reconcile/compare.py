@@ -1,13 +1,23 @@
 """Hold an invoice against the ledger, GPU kind by GPU kind and day by day, and say why they differ.
 
-A difference is split into what hours and what prices make of it; the two sum to it, to the millionth.
+A difference is split into what hours and what prices make of it; the two sum to it, to the millionth. The ledger is a
+store's, or that of a running server, which is sent the sums of the invoice alone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from agent.wire.units import DAY_US, HOUR_MS
-from analyzer.finops.reconcile.bill import Bill, Billed
+from analyzer.errors import ConfigError, LedgerError
+from analyzer.finops.focus.read import digest_of, is_own, read_focus
+from analyzer.finops.reconcile.bill import Bill, Billed, Span, gather
+from analyzer.finops.reconcile.gpu_lines import SkuMap
+from analyzer.ledger.coverage import EMPTY
+from analyzer.period import Calendar
+from analyzer.server_client import ask_server_json
+from analyzer.text.words import some
 from collector.store.session import Session
 
 
@@ -77,7 +87,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A whole invoice against the ledger. `currency` is the ledger's; `foreign` are the invoice's where they differ."""
+    """A whole invoice against the ledger. `currency` is the ledger's; `foreign` are those of GPUs where they differ.
+
+    `start` and `end` are what was asked for; what was compared of it is told by `days`.
+    """
 
     currency: str
     foreign: tuple[str, ...]
@@ -91,6 +104,16 @@ class Comparison:
     def counted(self) -> tuple[Difference, ...]:
         """What decides whether they match."""
         return tuple(each for each in self.differences if each.counts)
+
+    @property
+    def days(self) -> tuple[int, ...]:
+        """The UTC days (their first microseconds) that were compared, in their order."""
+        return tuple(sorted({each.day for each in self.counted}))
+
+    @property
+    def compared(self) -> tuple[int, int]:
+        """From when to when anything was compared; what was asked for, where nothing was."""
+        return (self.days[0], self.days[-1] + DAY_US) if self.days else (self.start, self.end)
 
     @property
     def ledger_micros(self) -> int:
@@ -128,11 +151,12 @@ def compare(
 ) -> Comparison:
     """Return both sides by kind and day. `hours_booked` says how many hours of each UTC day the ledger has."""
     foreign = tuple(sorted(bill.currencies - {currency}))
-    billed_skus = {sku for sku, _ in bill.days}
+    days = {(sku, day): billed for (sku, day, of), billed in bill.days.items() if of == currency}
+    billed_skus = {sku for sku, _, _ in bill.days}
     found = []
-    for key in sorted({*ledger, *bill.days}, key=lambda key: (key[1], key[0])):
+    for key in sorted({*ledger, *days}, key=lambda key: (key[1], key[0])):
         sku, day = key
-        side = _Sides(sku, day, ledger.get(key), bill.days.get(key), sku in billed_skus)
+        side = _Sides(sku, day, ledger.get(key), days.get(key), sku in billed_skus)
         found.append(_difference(side, bill, bool(foreign), (span, hours_booked.get(day, 0))))
     unseen = sum(side.unseen_ms for side in ledger.values())
     return Comparison(currency, foreign, *span, tuple(found), bill.last, unseen)
@@ -234,3 +258,108 @@ def _micros(nanos: int) -> int:
 
 def _hours(milliseconds: int) -> str:
     return f"{milliseconds / HOUR_MS:,.1f}"
+
+
+def ledger_skus(session: Session) -> list[str]:
+    """Return the GPU kinds of a ledger.
+
+    Raises:
+        LedgerError: it is empty.
+    """
+    skus = [sku for (sku,) in session.rows("SELECT DISTINCT sku FROM ledger WHERE sku IS NOT NULL ORDER BY sku")]
+    if not skus:
+        raise LedgerError(EMPTY)
+    return skus
+
+
+def gathered(invoice: Sequence[Path], skus: Collection[str], mapping: Sequence[Path], span: Span) -> Bill:
+    """Return the files of an invoice as they are compared, by the ledger's kinds and mapping files.
+
+    Raises:
+        ConfigError: a file cannot be read, is our own export, or says what another says.
+    """
+    digests: dict[str, Path] = {}
+    for path in invoice:
+        if is_own(path):
+            raise ConfigError(f"{path} is an export of gpuledger, not an invoice: it always agrees with the ledger")
+        if (other := digests.setdefault(digest_of(path), path)) is not path:
+            raise ConfigError(f"{path} has the content of {other}: each file of an invoice counts once")
+    return gather(read_focus(*invoice), SkuMap.of(skus, *mapping), *span)
+
+
+def name_of(invoice: Sequence[Path]) -> str:
+    """Return what an invoice is called: its files' names, of many the first ones."""
+    return some([path.name for path in invoice])
+
+
+def hold(session: Session, bill: Bill, name: str, currency: str, span: Span) -> Comparison:
+    """Return what differs between a gathered invoice and the ledger.
+
+    Raises:
+        ConfigError: no line of it is of GPUs.
+    """
+    start = span[0] if span[0] is not None else bill.first
+    end = span[1] if span[1] is not None else None if bill.last is None else bill.last + DAY_US
+    if start is None or end is None:
+        raise ConfigError(
+            f"{name}: none of its {bill.lines:,} lines in the period is of a known GPU; map them "
+            "with --map FILE (docs/focus.md)"
+        )
+    known = session.rows(
+        "SELECT hour // $day * $day, count(*) FROM ledger_hours WHERE hour >= $start AND hour < $end GROUP BY 1",
+        {"day": DAY_US, "start": start, "end": end},
+    )
+    return compare(booked(session, start, end), bill, currency, (start, end), dict(known))
+
+
+def reconcile(
+    session: Session, invoice: Sequence[Path], mapping: Sequence[Path], currency: str, span: Span = (None, None)
+) -> tuple[Comparison, Bill]:
+    """Return what differs, and the invoice as it was gathered. Raises as its parts do."""
+    bill = gathered(invoice, ledger_skus(session), mapping, span)
+    return hold(session, bill, name_of(invoice), currency, span), bill
+
+
+_PATH = "/v1/invoices"
+
+
+def reconcile_by_server(
+    server: str,
+    invoice: Sequence[Path],
+    mapping: Sequence[Path],
+    spoken: tuple[str | None, str | None],
+    keep: bool,
+    top: int,
+) -> tuple[dict[str, Any], Bill]:
+    """Return the server's answer (`matched`, `text` and `report`), and what it was sent.
+
+    `spoken` are the words of --since and --until.
+
+    Raises:
+        ConfigError: the invoice, the mapping or the words cannot be read.
+        LedgerError: the server does not answer, or refuses.
+    """
+    about = ask_server_json(server, _PATH)
+    start = end = None
+    try:
+        if spoken != (None, None):
+            span = Calendar("UTC").span(*spoken, int(about["known_until"]))
+            start, end = span.start, span.end
+        bill = gathered(invoice, [str(sku) for sku in about["skus"]], mapping, (start, end))
+    except (KeyError, TypeError) as error:
+        raise LedgerError(f"{server}{_PATH} does not answer as gpuledger does") from error
+    body = _body(bill) | {"invoice": name_of(invoice), "digest": digest_of(*invoice), "keep": keep, "top": top}
+    body |= {name: at for name, at in (("start", start), ("end", end)) if at is not None}
+    return ask_server_json(server, _PATH, body), bill
+
+
+def _body(bill: Bill) -> dict[str, object]:
+    return {
+        "currencies": sorted(bill.currencies),
+        "lines": bill.lines,
+        "days": [
+            {"sku": sku, "day": day, "currency": currency, **asdict(one)}
+            for (sku, day, currency), one in sorted(bill.days.items())
+        ],
+        "others": [asdict(one) for one in bill.others.values()],
+    }

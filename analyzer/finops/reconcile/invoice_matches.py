@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analyzer.period import Period
@@ -16,7 +15,6 @@ _COLUMNS = (
     "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
     "currency", "ledger_micros", "invoice_micros", "apart_micros", "apart_permille", "matched", "other_nanos",
 )  # fmt: skip
-_DIGEST_BYTES = 1 << 20
 KEPT_SHOWN = 200
 
 
@@ -54,22 +52,14 @@ class InvoiceSource:
     at_us: int
 
 
-def digest_of(path: Path) -> str:
-    """Return a digest of a file's content."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(_DIGEST_BYTES):
-            found.update(part)
-    return found.hexdigest()
-
-
 def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: InvoiceSource) -> None:
     """Write down what was found. The same invoice again says it anew."""
     digest, at_us = told.digest, told.at_us
-    key = hashlib.sha256(f"{digest} {compared.start} {compared.end} {at_us}".encode()).hexdigest()[:16]
-    others = sum(other.nanos for other in bill.others.values())
+    start, end = compared.compared
+    key = hashlib.sha256(f"{digest} {start} {end} {at_us}".encode()).hexdigest()[:16]
+    others = sum(other.nanos for other in bill.others.values() if other.currency == compared.currency)
     row = (
-        key, at_us, told.who, compared.start, compared.end, label, told.invoice, digest, compared.currency,
+        key, at_us, told.who, start, end, label, told.invoice, digest, compared.currency,
         compared.ledger_micros, compared.invoice_micros, compared.apart_micros, compared.permille, compared.matched,
         others,
     )  # fmt: skip

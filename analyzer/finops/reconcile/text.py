@@ -1,9 +1,11 @@
 """A reconciliation as text: the answer first, then every kind and day that differs, with its reason."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 
+from agent.wire.units import DAY_US
 from analyzer.finops.reconcile.bill import Bill, Other
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
@@ -22,6 +24,16 @@ def label_of(start: int, end: int) -> str:
         return f"{first:%Y-%m}"
     last = _day_of(end - 1)
     return f"{first}" if first == last else f"{first} to {last}"
+
+
+def label_of_compared(compared: Comparison) -> str:
+    """Return what was compared, by name: the days that were, and of how many where more were asked for."""
+    return label_of(*compared.compared) + _of_how_many(compared)
+
+
+def _of_how_many(compared: Comparison) -> str:
+    asked = -(-(compared.end - compared.start) // DAY_US)
+    return "" if len(compared.days) in (0, asked) else f", {len(compared.days)} of {counted(asked, 'day')}"
 
 
 def _day_of(instant: int) -> date:
@@ -46,7 +58,7 @@ def answer(compared: Comparison) -> str:
 def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_SHOWN) -> str:
     """Return the whole answer; amounts are in the ledger's currency, days in UTC."""
     lines = [
-        f"invoice {name}   {label_of(compared.start, compared.end)} UTC, {compared.currency}",
+        f"invoice {name}   {label_of(*compared.compared)} UTC{_of_how_many(compared)}, {compared.currency}",
         "",
         f"  {answer(compared)}",
     ]
@@ -59,7 +71,13 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_
         hours = f"{compared.unseen_ms / 3.6e6:,.1f}"
         lines.append(f"  {hours} GPU-hours are owned, and no agent ever saw these GPUs.")
     lines += _not_counted(each for each in compared.differences if not each.counts)
-    return "\n".join([*lines, *_others(bill, compared.currency, top)]) + "\n"
+    lines += _others(bill, compared.currency, top)
+    return "\n".join([*lines, *notes_text(bill)]) + "\n"
+
+
+def notes_text(bill: Bill) -> list[str]:
+    """Return how the invoice was read, where somebody must know it."""
+    return ["", *(f"  {note}" for note in bill.notes)] if bill.notes else []
 
 
 def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, object]:
@@ -70,13 +88,16 @@ def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, ob
         "foreign_currencies": compared.foreign,
         "start": compared.start,
         "end": compared.end,
+        "label": label_of_compared(compared),
+        "days": compared.days,
         "matched": compared.matched,
         "apart_permille": compared.permille,
         "ledger_micros": compared.ledger_micros,
         "invoice_micros": compared.invoice_micros,
         "apart_micros": compared.apart_micros,
         "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
-        "not_compared": [asdict(other) for other in bill.others.values()],
+        "not_compared": [asdict(other) for other in (*bill.others.values(), *_foreign(bill, compared.currency))],
+        "notes": bill.notes,
     }
 
 
@@ -120,17 +141,29 @@ def _amount(micros: int | None) -> str:
 
 
 def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
-    others = sorted(bill.others.values(), key=lambda other: -abs(other.nanos))
+    others = sorted([*bill.others.values(), *_foreign(bill, currency)], key=lambda other: -abs(other.nanos))
     if not others:
         return []
-    total = sum(other.nanos for other in others) // 1000
-    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {currency} {_dollars_of(total)}"]
-    lines += paper_lines(_OTHER_COLUMNS, others[:top])
+    sums: Counter[str] = Counter()
+    for other in others:
+        sums[other.currency] += other.nanos
+    totals = ", ".join(f"{of} {_dollars_of(sums[of] // 1000)}" for of in sorted(sums))
+    lines = ["", f"NOT COMPARED: {counted(len(others), 'kind')} of lines, {totals}"]
+    lines += paper_lines(_OTHER_COLUMNS, [(other, currency) for other in others[:top]])
     if len(others) > top:
         lines.append(f"  and {len(others) - top} more kinds")
     if any(other.why == "no known GPU" for other in others):
         lines.append("  If GPUs are among them, map them: --map FILE (docs/focus.md).")
     return lines
+
+
+def _foreign(bill: Bill, currency: str) -> Iterable[Other]:
+    """Return GPUs that are billed in other currencies, each sum in its own."""
+    found: dict[tuple[str, str], Other] = {}
+    for (sku, _, of), billed in bill.days.items():
+        if of != currency:
+            found.setdefault((sku, of), Other("GPUs in another currency", sku, currency=of)).nanos += billed.nanos
+    return found.values()
 
 
 def _dollars_of(micros: int) -> str:
@@ -140,14 +173,16 @@ def _dollars_of(micros: int) -> str:
     return f"-{text}" if micros < 0 and cents else text
 
 
-def _other_words(other: Other) -> str:
+def _other_words(row: tuple[Other, str]) -> str:
+    other, currency = row
     name = "".join(letter if letter.isprintable() else " " for letter in other.name)
-    return f"{other.why}: {name}, {counted(other.lines, 'line')}"
+    lines = f", {counted(other.lines, 'line')}" if other.lines else ""
+    return f"{other.why}: {name}{lines}{f', in {other.currency}' if other.currency != currency else ''}"
 
 
 _AMOUNT = CellUnit(_dollars_of)
-_OTHER_COLUMNS: tuple[TableColumn[Other], ...] = (
-    TableColumn("", lambda other: other.nanos // 1000, _AMOUNT, 15),
+_OTHER_COLUMNS: tuple[TableColumn[tuple[Other, str]], ...] = (
+    TableColumn("", lambda row: row[0].nanos // 1000, _AMOUNT, 15),
     TableColumn("", _other_words, align="<", gap=2),
 )
 _COLUMNS: tuple[TableColumn[_Row], ...] = (

@@ -1,17 +1,16 @@
 """What a FOCUS bill says a GPU-hour costs: rows of a price file with source and dates, for a person to look over.
 
-Of what is covered by a commitment it is the effective cost of an hour, of all else the contracted unit price where the
-bill has one. A price holds from the first UTC day on which it was billed until another comes.
+Of what is covered by a commitment it is the effective cost of an hour, of all else the contracted unit price where that
+makes the cost of its line. What parts of a machine cost that are lines of their own is in it, and said. A price holds
+from the first UTC day on which it was billed until another comes; regions stay apart where a bill has several.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 
-from agent.wire.units import DAY_US
-from analyzer.finops.focus.read import BillLine
-from analyzer.finops.reconcile.bill import HOUR_UNITS, SkuMap
+from analyzer.finops.reconcile.bill import Bill, PaidDay, PriceKey
 from analyzer.prices.price_book import PriceRow
 from analyzer.prices.rows import ANY, price_digits, price_rows_toml
 
@@ -19,110 +18,102 @@ _MICROS = Decimal(1_000_000)
 _SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
 _ROUNDED = "; rounded to a millionth"
 _MEAN = "; the day's mean of several prices"
-
-
-@dataclass(slots=True)
-class _Day:
-    """What was paid on one UTC day: each price of a GPU-hour with the GPU-hours that it was paid for."""
-
-    paid: dict[Decimal, Decimal] = field(default_factory=dict)
+_BY_COST = "; cost by quantity, since the unit price does not make the cost"
 
 
 @dataclass(frozen=True, slots=True)
 class UnitPrices:
-    """The currency of a bill, its prices as rows, and how many lines of GPUs name no hours, so that none follows."""
+    """The currency of a bill, its prices as rows, and whose regions these are of, where they are of several."""
 
     currency: str
     rows: tuple[PriceRow, ...]
-    left_out: int
+    regions: Mapping[str, str]
 
 
-def unit_prices(lines: Iterable[BillLine], skus: SkuMap, source: str, as_of: date) -> UnitPrices | None:
-    """Return the prices of a bill by GPU kind, purchase option and time; None where no line of it is of a GPU.
+def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
+    """Return the prices of a bill by GPU kind, purchase option, region and time; None where no line of it is of a GPU.
 
     Raises:
-        ValueError: lines of GPUs are in several currencies.
+        ValueError: GPUs are billed in several currencies, or a region by several providers.
     """
-    days: dict[tuple[str, str | None], dict[int, _Day]] = {}
-    currencies: set[str] = set()
-    left_out = 0
-    for line in lines:
-        kind = skus.kind(line)
-        if kind is None or line.category != "Usage" or line.correction:
-            continue
-        currencies.add(line.currency)
-        price = _price(line, kind.gpus)
-        if price is None or line.quantity is None:
-            left_out += 1
-            continue
-        day = days.setdefault((kind.sku, kind.option), {}).setdefault(line.start // DAY_US * DAY_US, _Day())
-        day.paid[price] = day.paid.get(price, Decimal(0)) + line.quantity * kind.gpus
-    if len(currencies) > 1:
-        raise ValueError(f"GPUs are billed in {', '.join(sorted(currencies))}")
-    if not currencies:
+    if len(bill.currencies) > 1:
+        raise ValueError(f"GPUs are billed in {', '.join(sorted(bill.currencies))}")
+    if not bill.currencies:
         return None
-    rows = [row for key in sorted(days, key=str) for row in _rows(key, days[key], source, as_of)]
-    return UnitPrices(currencies.pop(), tuple(rows), left_out)
+    regions: dict[str, str] = {}
+    if len({key.region for key in bill.prices}) > 1:
+        for key in bill.prices:
+            provider = key.provider or "unknown"
+            if key.region is not None and regions.setdefault(key.region, provider) != provider:
+                raise ValueError(f"region {key.region} is of {regions[key.region]} and of {provider}")
+    merged: dict[PriceKey, dict[int, PaidDay]] = {}
+    for key, days in bill.prices.items():
+        apart = merged.setdefault(key if regions else key._replace(provider=None, region=None), {})
+        for day, paid in days.items():
+            _add(apart.setdefault(day, PaidDay()), paid)
+    rows = [row for key in sorted(merged, key=str) for row in _rows(key, merged[key], source, as_of)]
+    return UnitPrices(next(iter(bill.currencies)), tuple(rows), regions)
 
 
-def _price(line: BillLine, gpus: int) -> Decimal | None:
-    """Return what one GPU-hour of a line costs; None where the line has no hours or costs nothing."""
-    if (line.unit or "").casefold() not in HOUR_UNITS or not line.quantity or line.quantity < 0:
-        return None
-    covered = line.pricing_category == "Committed"
-    unit = None if covered else line.unit_price
-    price = (line.effective / line.quantity if unit is None else unit) / gpus
-    return price if price > 0 else None
+def _add(day: PaidDay, more: PaidDay) -> None:
+    day.paid += more.paid
+    day.host_nanos += more.host_nanos
+    day.is_by_cost |= more.is_by_cost
 
 
-def _rows(key: tuple[str, str | None], days: dict[int, _Day], source: str, as_of: date) -> list[PriceRow]:
-    sku, option = key
-    rows: list[PriceRow] = []
-    for day in sorted(days):
+def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) -> list[PriceRow]:
+    found: list[tuple[int, int, str]] = []
+    for day in sorted(day for day in days if days[day].paid):
         micros, note = _of_day(days[day])
-        if rows and rows[-1].micros_per_gpu_hour == micros:
-            continue
-        rows.append(_row(sku, option, micros, (day, None), source + note, as_of))
-    ends = [row.starts_at for row in rows[1:]] + [None]
+        if not found or found[-1][1] != micros:
+            found.append((day, micros, note))
+    ends: Sequence[int | None] = [*(day for day, _, _ in found[1:]), None]
     return [
-        _row(sku, option, row.micros_per_gpu_hour, (row.starts_at, end), row.source, as_of)
-        for row, end in zip(rows, ends, strict=True)
+        PriceRow(
+            sku=key.sku,
+            purchase_option=key.option,
+            node_group=None,
+            micros_per_gpu_hour=micros,
+            starts_at=day,
+            ends_at=end,
+            source=source + note,
+            as_of=as_of,
+            provider=key.provider if key.region is not None else None,
+            region=key.region,
+        )
+        for (day, micros, note), end in zip(found, ends, strict=True)
     ]
 
 
-def _row(sku: str, option: str | None, micros: int, span: tuple[int, int | None], source: str, as_of: date) -> PriceRow:
-    return PriceRow(
-        sku=sku,
-        purchase_option=option,
-        node_group=None,
-        micros_per_gpu_hour=micros,
-        starts_at=span[0],
-        ends_at=span[1],
-        source=source,
-        as_of=as_of,
-    )
-
-
-def _of_day(day: _Day) -> tuple[int, str]:
-    """Return the price of a day in millionths, and what its source must say: that it was rounded, or is a mean."""
-    hours = sum(day.paid.values(), Decimal(0))
+def _of_day(day: PaidDay) -> tuple[int, str]:
+    """Return the price of a day in millionths, and what its source must say of how it was made."""
+    hours = Decimal(sum(day.paid.values()))
     mean = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours
-    micros = int((mean * _MICROS).to_integral_value(ROUND_HALF_UP))
-    if len(day.paid) == 1:
-        return micros, "" if mean * _MICROS == micros else _ROUNDED
     apart = sum((abs(price - mean) * taken for price, taken in day.paid.items()), Decimal(0)) / hours
-    return micros, _ROUNDED if apart * _SAME_PRICE <= mean else _MEAN
+    host = Decimal(day.host_nanos) / hours
+    micros = int(((mean + host) * _MICROS).to_integral_value(ROUND_HALF_UP))
+    note = _BY_COST if day.is_by_cost else ""
+    if host:
+        note += f"; {host * 100 / (mean + host):.1f}% of it is the host's (cores, memory)"
+    if apart * _SAME_PRICE > mean:
+        note += _MEAN
+    elif (mean + host) * _MICROS != micros:
+        note += _ROUNDED
+    return micros, note
 
 
 def price_file(prices: UnitPrices) -> str:
     """Return the rows as the text of a price file."""
-    return price_rows_toml(prices.currency, [_toml_row(row, prices.currency) for row in prices.rows])
+    rows = [_toml_row(row, prices.currency) for row in prices.rows]
+    return price_rows_toml(prices.currency, rows, regions=prices.regions)
 
 
 def _toml_row(row: PriceRow, currency: str) -> Mapping[str, object]:
     return {
         "sku": row.sku or ANY,
         "purchase_option": row.purchase_option or ANY,
+        "provider": row.provider,
+        "region": row.region,
         f"{currency.lower()}_per_gpu_hour": price_digits(row.micros_per_gpu_hour),
         "from": _day(row.starts_at),
         "until": None if row.ends_at is None else _day(row.ends_at),

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import OTHERS_KEPT, Bill, Billed, Other
+from analyzer.finops.reconcile.compare import hold, ledger_skus
 from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource, keep, kept_matches
-from analyzer.finops.reconcile.reconcile import hold, ledger_skus
-from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of, reconcile_text
+from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of_compared, reconcile_text
 from analyzer.interfaces.api.parameters import READS, Opt, Parameters, refusals
 from analyzer.interfaces.api.posts import audit, body_of, said_by
 from analyzer.ledger.coverage import ledger_end
@@ -32,6 +32,7 @@ _DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
 _NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
 _LAST_DAY = 4_102_444_800_000_000  # 2100
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Currency = Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]
 _Nanos = Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="Billionths of the currency.")]
 _Instant = Annotated[
     int, Field(ge=0, le=_LAST_DAY, multiple_of=DAY_US // 24, description="Microseconds, a whole hour.")
@@ -46,6 +47,7 @@ class DayAsked(Parameters):
     nanos: _Nanos
     nano_hours: Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="GPU-hours, in billionths.")]
     hours_known: bool = True
+    currency: Currency | Opt = Field(None, description="Default: the only one of `currencies`.")
 
 
 class OtherAsked(Parameters):
@@ -55,6 +57,7 @@ class OtherAsked(Parameters):
     name: Annotated[str, StringConstraints(max_length=200)]
     lines: Annotated[int, Field(ge=0, le=10**12)]
     nanos: _Nanos
+    currency: Currency | Opt = Field(None, description="Default: the only one of `currencies`.")
 
 
 class InvoiceAsked(Parameters):
@@ -62,7 +65,7 @@ class InvoiceAsked(Parameters):
 
     invoice: Name = Field(description="The name of the file.")
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
-    currencies: Annotated[list[Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]], Field(max_length=50)]
+    currencies: Annotated[list[Currency], Field(max_length=50)] = Field(description="In which GPUs are billed.")
     lines: Annotated[int, Field(ge=0, le=10**12)]
     days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
     others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
@@ -168,7 +171,7 @@ def _answered(service: "RequestService", request: Request, asked: InvoiceAsked) 
 def _held(context: "RequestContext", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
     session, bill = context.whole.session, _bill(asked)
     compared = hold(session, bill, asked.invoice, context.currency, (asked.start, asked.end))
-    said, label = answer(compared), label_of(compared.start, compared.end)
+    said, label = answer(compared), label_of_compared(compared)
     if asked.keep:
         word = said_by(request, "")
         audit(request, "reconcile", label, f"{asked.invoice} ({asked.digest[:12]}): {said}", word)
@@ -183,9 +186,16 @@ def _held(context: "RequestContext", request: Request, asked: InvoiceAsked) -> I
 
 
 def _bill(asked: InvoiceAsked) -> Bill:
-    days = {(one.sku, one.day): Billed(one.nanos, one.nano_hours, one.hours_known) for one in asked.days}
+    def named(currency: str | None) -> str:
+        if currency is None and len(asked.currencies) > 1:
+            raise ConfigError("the invoice has several currencies; say that of each sum")
+        return currency or next(iter(asked.currencies), "")
+
+    days = {
+        (one.sku, one.day, named(one.currency)): Billed(one.nanos, one.nano_hours, one.hours_known)
+        for one in asked.days
+    }
     if len(days) < len(asked.days):
         raise ConfigError("a GPU kind and day appears twice; sum its lines first")
-    others = {(one.why, one.name): Other(one.why, one.name, one.lines, one.nanos) for one in asked.others}
-    first, last = min((day for _, day in days), default=None), max((day for _, day in days), default=None)
-    return Bill(days, others, set(asked.currencies), asked.lines, first, last)
+    others = [Other(one.why, one.name, one.lines, one.nanos, named(one.currency)) for one in asked.others]
+    return Bill(days, {(one.why, one.name, one.currency): one for one in others}, asked.lines)

@@ -6,18 +6,18 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from time import time_ns
+from typing import Any
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.charges.closing import edited, edited_words
 from analyzer.finops.focus.columns import VERSIONS, Issuer
 from analyzer.finops.focus.export import Exported, ExportOptions, export_csv, export_focus
-from analyzer.finops.focus.read import is_own, read_focus
+from analyzer.finops.focus.read import digest_of
 from analyzer.finops.focus.rows import hours_of
-from analyzer.finops.reconcile.bill import Bill, SkuMap
-from analyzer.finops.reconcile.compare import Comparison
-from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep
-from analyzer.finops.reconcile.reconcile import reconcile, reconcile_by_server
-from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of, reconcile_text
+from analyzer.finops.reconcile.bill import Bill
+from analyzer.finops.reconcile.compare import Comparison, gathered, name_of, reconcile, reconcile_by_server
+from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep
+from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of_compared, notes_text, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.decisions import who
 from analyzer.ledger.believed import believing
@@ -26,13 +26,37 @@ from analyzer.period import Calendar, Period
 from analyzer.prices.catalogues import day, write_new
 from analyzer.settings.settings import Settings, site_of
 from analyzer.text.as_json import as_json
-from analyzer.text.words import dollars
+from analyzer.text.words import counted, dollars
 from collector.config import check_there
 from collector.store.books import mirror_findings
 from collector.store.database import open_for_command
 from collector.store.session import Session
 
 _OK, _DIFFERS = 0, 1
+
+
+class ParserOfOnce(argparse.ArgumentParser):
+    """Refuses an option that is given again: argparse would take the last, and pass the others over in silence."""
+
+    def __init__(self, **about: Any) -> None:  # noqa: ANN401 - argparse's own
+        super().__init__(**about)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
+
+
+class _Once(argparse._StoreAction):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - whatever its type makes of them
+        option_string: str | None = None,
+    ) -> None:
+        given = vars(self).setdefault("given", [])
+        if given:
+            parser.error(f"{option_string} is given twice; one of them would not count")
+        given.append(option_string)
+        super().__call__(parser, namespace, values, option_string)
 
 
 def focus(argv: list[str]) -> int:
@@ -76,7 +100,7 @@ def csv(argv: list[str]) -> int:
 
 
 def _parser(name: str, about: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"gpuledger {name}", description=about)
+    parser = ParserOfOnce(prog=f"gpuledger {name}", description=about)
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--month", metavar="YYYY-MM", help="a month by the site's clock, such as 2026-11")
     when.add_argument("--since", metavar="WHEN", help="7d, monday, 2026-11-09, 2026-W46")
@@ -133,11 +157,17 @@ def prices_reconcile(argv: list[str]) -> int:
 
     What came of it is kept, and reports say it: "invoice matched within 0.4%". Exit code 1 where they do not match.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger bill reconcile", description=prices_reconcile.__doc__)
+    parser = ParserOfOnce(prog="gpuledger bill reconcile", description=prices_reconcile.__doc__)
     parser.add_argument(
-        "--invoice", type=Path, required=True, metavar="FILE", help="the invoice: FOCUS, CSV or Parquet"
+        "--invoice",
+        type=Path,
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="FILE",
+        help="the files of the invoice: FOCUS, CSV (.gz too) or Parquet",
     )
-    parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
+    _add_map(parser)
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
     parser.add_argument("--until", metavar="WHEN", help="the end; a day or a week is included")
     parser.add_argument("--dry-run", action="store_true", help="only show it, and keep nothing")
@@ -151,10 +181,11 @@ def prices_reconcile(argv: list[str]) -> int:
     if options.server:
         return _by_server(options)
     compared, bill = _on_store(options)
+    name = name_of(options.invoice)
     if options.json:
-        sys.stdout.write(as_json("reconcile", comparison_data(compared, bill, options.invoice.name)))
+        sys.stdout.write(as_json("reconcile", comparison_data(compared, bill, name)))
     else:
-        sys.stdout.write(reconcile_text(compared, bill, options.invoice.name, options.top))
+        sys.stdout.write(reconcile_text(compared, bill, name, options.top))
     return _OK if compared.matched else _DIFFERS
 
 
@@ -162,9 +193,12 @@ def _by_server(options: argparse.Namespace) -> int:
     if options.config:
         raise ConfigError("--config is for this machine: a server answers by its own settings")
     spoken = (options.since, options.until)
-    told = reconcile_by_server(options.server, options.invoice, options.map, spoken, not options.dry_run, options.top)
+    told, bill = reconcile_by_server(
+        options.server, options.invoice, options.map, spoken, not options.dry_run, options.top
+    )
     try:
         sys.stdout.write(as_json("reconcile", told["report"]) if options.json else told["text"])
+        print(*notes_text(bill)[1:], sep="\n", end="", file=sys.stderr)  # the server was sent sums alone
         return _OK if told["matched"] else _DIFFERS
     except (KeyError, TypeError) as error:
         raise LedgerError(f"{options.server} does not answer as gpuledger does") from error
@@ -181,8 +215,8 @@ def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
                 start, end = span.start, span.end
             compared, bill = reconcile(session, options.invoice, options.map, settings.currency, (start, end))
             if not options.dry_run:
-                told = InvoiceSource(options.invoice.name, digest_of(options.invoice), who(), time_ns() // 1000)
-                keep(session, compared, bill, label_of(compared.start, compared.end), told)
+                told = InvoiceSource(name_of(options.invoice), digest_of(*options.invoice), who(), time_ns() // 1000)
+                keep(session, compared, bill, label_of_compared(compared), told)
         if not options.dry_run:
             mirror_findings(store)
     return compared, bill
@@ -193,28 +227,45 @@ def import_focus(argv: list[str]) -> int:
 
     Nothing is merged into the site's file. Rows stand for what was billed: by GPU kind, purchase option and time.
     """
-    parser = argparse.ArgumentParser(prog="gpuledger bill prices import focus", description=import_focus.__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE", help="the bill: FOCUS 1.0 to 1.4, CSV or Parquet")
-    parser.add_argument("--map", type=Path, metavar="FILE", help="which lines are which GPUs (docs/focus.md)")
+    parser = ParserOfOnce(prog="gpuledger bill prices import focus", description=import_focus.__doc__)
+    parser.add_argument(
+        "file", type=Path, nargs="+", metavar="FILE", help="the files of the bill: FOCUS 1.0 to 1.4, CSV or Parquet"
+    )
+    _add_map(parser)
     parser.add_argument("--as-of", type=day, metavar="DAY", help="when the bill was made (default: today)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write a new file (default: to standard output)")
     options = parser.parse_args(argv)
-    if is_own(options.file):
-        raise ConfigError(f"{options.file} is an export of gpuledger, and no bill: its prices are the ledger's own")
     as_of = options.as_of or datetime.now(UTC).date()
+    name = name_of(options.file)
+    bill = gathered(options.file, (), options.map, (None, None))
     try:
-        found = unit_prices(read_focus(options.file), SkuMap.of((), options.map), f"bill {options.file.name}", as_of)
+        found = unit_prices(bill, f"bill {name}", as_of)
     except ValueError as error:
-        raise ConfigError(f"{options.file}: {error}; a price file has one currency") from error
-    if found is None or not found.rows:
+        raise ConfigError(f"{name}: {error}; a price file has one currency, and each region one provider") from error
+    left_out = "; ".join(f"{counted(lines, 'line')} of GPUs: {why}" for why, lines in bill.unpriced.items())
+    if found is None:
         raise ConfigError(
-            f"{options.file} has no price of a GPU-hour: say which lines are GPUs with --map FILE (docs/focus.md)"
+            f"{name} has no price of a GPU-hour: say which lines are GPUs with --map FILE (docs/focus.md)"
         )
-    if found.left_out:
-        print(f"left out: {found.left_out:,} lines of GPUs that name no hours", file=sys.stderr)
+    if not found.rows:
+        raise ConfigError(f"{name} has no price of a GPU-hour: {left_out or 'none of its lines of GPUs has hours'}")
+    notes = [*([f"left out: {left_out}"] if left_out else []), *bill.notes]
+    if notes:
+        print(*notes, sep="\n", file=sys.stderr)
     text = price_file(found)
     if options.out is None:
         print(text, end="")
     else:
         write_new(text, options.out)
     return 0
+
+
+def _add_map(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--map",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="which lines are which GPUs (docs/focus.md); of several files the first row that fits counts",
+    )

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.finops.focus.read import read_focus
-from analyzer.finops.reconcile.bill import Bill, SkuMap, gather, known_instances
-from analyzer.finops.reconcile.compare import Comparison, Difference
-from analyzer.finops.reconcile.invoice_matches import InvoiceSource, digest_of, keep, last_match, match_words
-from analyzer.finops.reconcile.reconcile import reconcile
+from analyzer.finops.focus.read import digest_of, read_focus
+from analyzer.finops.reconcile.bill import Bill, gather
+from analyzer.finops.reconcile.compare import Comparison, Difference, reconcile
+from analyzer.finops.reconcile.gpu_lines import SkuMap, known_instances
+from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep, last_match, match_words
 from analyzer.finops.reconcile.text import label_of, reconcile_text
 from analyzer.period import Period
 from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
@@ -38,7 +38,7 @@ def against(
 ) -> tuple[Comparison, Bill]:
     """Reconcile a file with a ledger."""
     with books.session() as session:
-        return reconcile(session, path, mapping, "USD", (start, end))
+        return reconcile(session, [path], [mapping] if mapping else [], "USD", (start, end))
 
 
 def reasons(difference: Difference) -> list[tuple[str, int | None]]:
@@ -179,8 +179,8 @@ def test_a_mapping_file_goes_first(tmp_path: Path) -> None:
     assert against(three_hours(), path, mapping=rules)[0].matched
     with pytest.raises(ConfigError, match="none of its 1 lines in the period is of a known GPU"):
         against(three_hours(), path)
-    rules.write_text('[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\ngpus = 0\n')
-    with pytest.raises(ConfigError, match="'gpus' must be 1 to 1,024, not 0"):
+    rules.write_text('[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\ngpus = 1025\n')
+    with pytest.raises(ConfigError, match="'gpus' must be 0 to 1,024, not 1025"):
         SkuMap.of([], rules)
 
 
@@ -206,7 +206,7 @@ def test_reports_say_what_came_of_it(tmp_path: Path) -> None:
         assert match_words(last_match(session, week)) == "not reconciled with an invoice"
         for number, (cost, words) in enumerate([("80", "not matched: 22.0% apart"), ("62.4", "matched within 0.0%")]):
             path = invoice(tmp_path / "i.csv", {"EffectiveCost": cost})
-            compared, bill = reconcile(session, path, None, "USD")
+            compared, bill = reconcile(session, [path], [], "USD")
             told = InvoiceSource(path.name, digest_of(path), "cli:test", number)
             keep(session, compared, bill, label_of(compared.start, compared.end), told)
             assert match_words(last_match(session, week)) == f"invoice {words} (2026-11-01)"

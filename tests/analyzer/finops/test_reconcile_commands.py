@@ -9,7 +9,8 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import read_focus
-from analyzer.finops.reconcile.bill import SkuMap
+from analyzer.finops.reconcile.bill import gather
+from analyzer.finops.reconcile.gpu_lines import SkuMap
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.bills import csv, focus, import_focus, prices_reconcile
 from analyzer.prices.price_book import PriceBook, PriceRow
@@ -69,7 +70,7 @@ def _kept(store: Path) -> list[tuple[object, ...]]:
 
 def test_the_prices_of_a_bill_are_a_price_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is printed is read by the price book as it stands: kinds, options, dates and source."""
-    path = invoice(tmp_path / "i.csv", {}, COMMITTED, SECOND_DAY | {"ContractedUnitPrice": "24"})
+    path = invoice(tmp_path / "i.csv", {}, COMMITTED, SECOND_DAY | {"ContractedUnitPrice": "24", "EffectiveCost": "72"})
     assert import_focus([str(path), "--as-of", "2026-11-03"]) == 0
     found = PriceBook.parse("prices", capsys.readouterr().out.encode())
     assert found.currency == "USD"
@@ -84,8 +85,12 @@ def test_the_prices_of_a_bill_are_a_price_file(tmp_path: Path, capsys: pytest.Ca
 
 def test_several_prices_of_a_day_are_their_mean_and_say_so(tmp_path: Path) -> None:
     """Two hours at 20.80 and one at 24: 21.866667 an hour of eight GPUs."""
-    path = invoice(tmp_path / "i.csv", {"PricingQuantity": "2"}, {"PricingQuantity": "1", "ContractedUnitPrice": "24"})
-    found = unit_prices(read_focus(path), SkuMap.of(()), "a bill", date(2026, 11, 3))
+    path = invoice(
+        tmp_path / "i.csv",
+        {"PricingQuantity": "2", "EffectiveCost": "41.60"},
+        {"PricingQuantity": "1", "ContractedUnitPrice": "24", "EffectiveCost": "24"},
+    )
+    found = unit_prices(gather(read_focus(path), SkuMap.of(())), "a bill", date(2026, 11, 3))
     assert found is not None
     (row,) = found.rows
     assert (row.micros_per_gpu_hour, row.source) == (2_733_333, "a bill; the day's mean of several prices")
@@ -103,7 +108,7 @@ def test_a_bill_without_prices_is_refused(tmp_path: Path) -> None:
 def test_a_hostile_name_is_a_string_of_the_price_file(tmp_path: Path) -> None:
     """A file's name must not write rows of its own."""
     path = invoice(tmp_path / 'a"\n[[price]]\n\U0001f4b8.csv', {})
-    found = unit_prices(read_focus(path), SkuMap.of(()), f"bill {path.name}", date(2026, 11, 3))
+    found = unit_prices(gather(read_focus(path), SkuMap.of(())), f"bill {path.name}", date(2026, 11, 3))
     assert found is not None
     parsed = tomllib.loads(price_file(found))
     assert [row["source"] for row in parsed["price"]] == [f"bill {path.name}"]

@@ -1,0 +1,281 @@
+"""Say of a line of a bill which GPUs it is about, and how many GPU-hours it has.
+
+Bills name instance types. One is known where the list prices name it for one GPU kind and number alone; a mapping
+file says the others, and goes first:
+
+[[invoice]]
+match = "p5.48xlarge"      # found in SkuId, SkuMeter, SkuPriceId, InstanceType, ChargeDescription; * and ? as in files
+sku = "H100-80GB"          # as the ledger calls it; "none": no GPU, whatever the line names
+gpus = 8                   # of one machine; 0: a part of its price (cores, memory, a fee), cost without GPU-hours
+purchase_option = "reserved"   # optional; else by PricingCategory
+
+A unit is read by a small grammar, FOCUS's and what providers make of it: "[count] [thing-]time", "thing per time",
+"thing/[count] time". What is counted decides: a machine has its GPUs, a GPU is one, a core or a gigabyte is none.
+
+Source: FOCUS specification, attribute Unit Format.
+"""
+
+import re
+from calendar import isleap, monthrange
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from agent.wire.units import HOUR_US
+from analyzer.finops.focus.read import BillLine
+from analyzer.prices.list_prices import list_prices
+from analyzer.prices.rows import PURCHASE_OPTIONS
+from analyzer.settings.toml_model import between, one_of, optional, read_rows, toml_file, toml_key
+
+Thing = Literal["machine", "gpu", "part", "unknown"]
+_Role = TypeVar("_Role", bound=str | int)
+
+_SECONDS_OF = {
+    1: "second seconds sec secs s",
+    60: "minute minutes min mins",
+    3_600: "hour hours hr hrs h",
+    86_400: "day days d",
+    604_800: "week weeks wk",
+}
+_MONTH, _YEAR = -1, -12  # of no fixed length: the calendar's, or 730 hours and 8,760
+_SECONDS_OF |= {_MONTH: "month months mo mos mth mths", _YEAR: "year years yr yrs y"}
+_WORDS_OF: Mapping[Thing, str] = {
+    "machine": "machine machines instance instances vm vms node nodes host hosts server servers unit units",
+    "gpu": "gpu gpus accelerator accelerators",
+    "part": "core cores cpu cpus vcpu vcpus ocpu ocpus ecpu ecpus ram memory storage capacity disk"
+    " b by byte bytes kb mb gb tb pb kib mib gib tib pib mby gby tby miby giby tiby"
+    " kilobyte megabyte gigabyte terabyte gigabytes terabytes",
+}
+_PASSED_OVER = frozenset(("per", "of", "a", "each", "the", "x", "nvidia"))
+_JOINED = re.compile(r"(?<=[a-z])(hours?|hrs?)\b|\(s\)")
+_BETWEEN = re.compile(r"[\s/*()_·-]+|\.(?=[a-z]+$)|\.$")  # Google writes GiBy.s
+_COUNT = re.compile(r"^(\d[\d,]*(?:\.\d+)?)([km]?)$")
+_TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
+_HOURS_OF_MONTH, _MONTHS_OF_YEAR = 730, 12
+_SAME = Decimal("0.001")  # costs and quantities are rounded: a thousandth apart is the same
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a quantity counts, and for how long: `seconds` is below 0 for months and years, None where no time is."""
+
+    thing: Thing
+    seconds: int | None
+    count: Decimal
+
+
+def _roles(words: Mapping[_Role, str]) -> dict[str, _Role]:
+    return {word: role for role, all_words in words.items() for word in all_words.split()}
+
+
+_SECONDS, _THINGS = _roles(_SECONDS_OF), _roles(_WORDS_OF)
+
+
+@cache
+def _gpu_models() -> frozenset[str]:
+    return frozenset(row.sku.split("-")[0].casefold() for row in list_prices())
+
+
+@lru_cache(maxsize=1024)
+def unit_of(text: str | None) -> Unit | None:
+    """Return what a unit says; None where it cannot be understood, so that no hours follow from it."""
+    joined = _JOINED.sub(lambda found: f" {found[1]}" if found[1] else "", (text or "").casefold())
+    words = [word for word in _BETWEEN.split(joined) if word and word not in _PASSED_OVER]
+    count, thing, seconds = Decimal(1), None, None
+    for place, word in enumerate(words):
+        if (number := _COUNT.match(word)) is not None:
+            if place and _SECONDS.get(words[place + 1] if place + 1 < len(words) else "") is None:
+                return None  # neither before all, nor before the time
+            count *= Decimal(number[1].replace(",", "")) * _TIMES[number[2]]
+        elif word in _SECONDS:
+            if seconds is not None:
+                return None  # GB/Second-Months
+            seconds = _SECONDS[word]
+        else:
+            thing = _thing_of(word)
+    return Unit(thing or "machine", seconds, count) if count and (seconds is not None or thing is not None) else None
+
+
+def _thing_of(word: str) -> Thing:
+    return _THINGS.get(word) or ("gpu" if word in _gpu_models() else "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class BilledKind:
+    """GPUs of one kind: how many one machine has; 0 is a part of its price. `option` is None where nobody says it.
+
+    `is_mapped` is of what the site's own file says.
+    """
+
+    sku: str
+    gpus: int
+    option: str | None
+    is_mapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the mapping file."""
+
+    match: str
+    sku: str
+    gpus: int | None = field(default=None, metadata=toml_key(read=optional(between(0, 1024))))
+    option: str | None = field(
+        default=None, metadata=toml_key("purchase_option", read=optional(one_of(PURCHASE_OPTIONS)))
+    )
+
+    def __post_init__(self) -> None:
+        if self.gpus is None and self.sku != NO_GPU:
+            raise ValueError("'gpus' is missing: how many GPUs one machine has, or 0 for a part of its price")
+
+
+NO_GPU = "none"
+_FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
+_WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
+# FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
+_OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
+_SPOT = re.compile(r"\b(spot|preemptible|low[ -]priority)", re.IGNORECASE)
+_FEE = re.compile(
+    r"\b(fees?|management|surcharge|support|marketplace|software|subscription"
+    r"|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
+    re.IGNORECASE,
+)
+_HOST_PART = re.compile(r"\b(cores?|v?cpus?|ocpus?|ram|memory)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SkuMap:
+    """Says which GPU kind a line is about: the site's rules first, then names of the ledger, then known instances."""
+
+    rules: tuple[Rule, ...]
+    kinds: frozenset[str]
+    instances: Mapping[str, tuple[str, int] | None]
+
+    @classmethod
+    def of(cls, ledger_skus: Collection[str], *paths: Path) -> "SkuMap":
+        """Make the map, with the rules of files in their order.
+
+        Raises:
+            ConfigError: a file cannot be read, or a row of it is wrong.
+        """
+        instances = known_instances()
+        kinds = {kind[0] for kind in instances.values() if kind is not None}
+        rules = tuple(rule for path in paths for rule in _read_rules(path))
+        return cls(rules, frozenset({*ledger_skus, *kinds}), instances)
+
+    def kind(self, line: BillLine) -> BilledKind | str:
+        """Return the GPU kind of a line, or why it is about no GPU's time."""
+        texts = [line.instance_type or "", *(line.texts.get(name, "") for name in _FIELDS)]
+        words = [word for text in texts for word in _WORDS.split(text.casefold()) if word]
+        option = _option_of(line, texts)
+        for rule in self.rules:
+            pattern = rule.match.casefold()
+            if any(fnmatchcase(text, pattern) for text in (*words, *map(str.casefold, texts))):
+                if rule.sku == NO_GPU:
+                    return "mapped to no GPU"
+                return BilledKind(rule.sku, rule.gpus or 0, rule.option or option, is_mapped=True)
+        found = {self.instances[word] for word in words if word in self.instances}
+        instance = found.pop() if len(found) == 1 else None
+        named = line.texts.get("SkuId")
+        if named is not None and named in self.kinds:
+            instance = (named, line.gpu_count or 1)
+        if instance is None:
+            return "no known GPU"
+        return "fee" if _is_fee(line, texts) else BilledKind(*instance, option)
+
+
+def _option_of(line: BillLine, texts: Collection[str]) -> str | None:
+    known = _OPTIONS.get((line.pricing_category or "").casefold())
+    return known or ("spot" if any(map(_SPOT.search, texts)) else None)
+
+
+def _is_fee(line: BillLine, texts: Collection[str]) -> bool:
+    """Say whether words tell that a line is a fee; of a commitment they name the hour that it covers."""
+    told = (*texts, line.texts.get("ServiceName", ""), line.texts.get("ServiceCategory", ""))
+    return "CommitmentDiscountStatus" not in line.texts and any(map(_FEE.search, told))
+
+
+def is_host_part(line: BillLine) -> bool:
+    """Say whether a line that names no GPU is of a machine's cores or memory."""
+    unit = unit_of(line.unit)
+    named = any(_HOST_PART.search(line.texts.get(name, "")) for name in ("SkuMeter", "ChargeDescription"))
+    return unit is not None and unit.seconds is not None and (named or unit.thing == "part")
+
+
+def _read_rules(path: Path) -> tuple[Rule, ...]:
+    """Return the rows of a mapping file in its order; the first that fits counts.
+
+    Raises:
+        ConfigError: the file cannot be read, or a row of it is wrong.
+    """
+    with toml_file(path, ("invoice",)) as (file, mistakes):
+        return read_rows(file, "invoice", Rule, mistakes)
+
+
+@cache
+def known_instances() -> dict[str, tuple[str, int] | None]:
+    """Return by instance type, in small letters, the GPU kind and number; None where the list prices disagree."""
+    found: dict[str, set[tuple[str, int]]] = {}
+    for row in list_prices():
+        if "(" not in row.instance_type:  # "a3-highgpu (accelerator only)" is no instance type
+            found.setdefault(row.instance_type.casefold(), set()).add((row.sku, row.gpus))
+    return {name: next(iter(kinds)) if len(kinds) == 1 else None for name, kinds in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LineHours:
+    """The time of a line: of machines (None where it counts GPUs or parts), of GPUs, or why that is not known."""
+
+    machine_hours: Decimal | None
+    gpu_hours: Decimal | None
+    why: str | None = None
+
+
+def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
+    """Return the GPU-hours of a line of this kind.
+
+    A machine of the list prices that is one resource has no more hours than the charge is long; where it says more,
+    something else is counted, and no hours follow.
+    """
+    if kind.gpus == 0:
+        return LineHours(None, Decimal(0))
+    unit = unit_of(line.unit)
+    if unit is None or unit.seconds is None or unit.thing == "unknown":
+        return LineHours(None, None, f"the unit {line.unit or 'null'!r} is no time of machines or GPUs")
+    if unit.thing == "part":
+        return LineHours(None, Decimal(0))
+    if line.quantity is None:
+        return LineHours(None, None, "no quantity")
+    hours = _hours(line, unit)
+    if hours is None:
+        return LineHours(None, None, f"how long the unit {line.unit!r} is cannot be told")
+    if unit.thing == "gpu":
+        return LineHours(None, hours)
+    length = Decimal(line.end - line.start) / HOUR_US
+    if line.resource is not None and not kind.is_mapped and abs(hours) > length * (1 + _SAME):
+        return LineHours(hours, None, f"more hours than the charge is long ({line.unit} may count something else)")
+    return LineHours(hours, hours * kind.gpus)
+
+
+def _hours(line: BillLine, unit: Unit) -> Decimal | None:
+    """Return a quantity in hours. Of months, by the length by which whole things were held all the time."""
+    quantity = (line.quantity or Decimal(0)) * unit.count
+    if unit.seconds is None or unit.seconds > 0:
+        return quantity * (unit.seconds or 0) / 3_600
+    began = datetime.fromtimestamp(line.start // 1_000_000, UTC)
+    lengths = (24 * monthrange(began.year, began.month)[1], _HOURS_OF_MONTH)
+    if unit.seconds == _YEAR:
+        lengths = (24 * (365 + isleap(began.year)), _HOURS_OF_MONTH * _MONTHS_OF_YEAR)
+    length = Decimal(line.end - line.start) / HOUR_US
+    found = set()
+    for candidate in lengths:
+        things = quantity * candidate / length
+        whole = things.to_integral_value()
+        if whole and abs(things - whole) <= _SAME + abs(whole) * _SAME**2:
+            found.add(whole * length)
+    return found.pop() if len(found) == 1 else None
