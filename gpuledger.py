@@ -445,7 +445,9 @@ def _nearest(name: str, commands: Mapping[str, Command]) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"gpuledger: {message}", file=sys.stderr)
+    from agent.log_format import without_secrets  # not for --version and --help
+
+    print(f"gpuledger: {without_secrets(message)}", file=sys.stderr)
     return code
 
 

@@ -54,8 +54,10 @@ class TextLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return it."""
-        first = f"{_time(record)} {record.levelname} {record.name}: {_in_one_line(record.getMessage())}"
-        return "\n".join([first, *(INDENT + _escaped(line) for line in _traceback(record).splitlines())])
+        message = _in_one_line(without_secrets(record.getMessage()))
+        first = f"{_time(record)} {record.levelname} {record.name}: {message}"
+        told = without_secrets(_traceback(record))
+        return "\n".join([first, *(INDENT + _escaped(line) for line in told.splitlines())])
 
 
 class JsonLine(logging.Formatter):
@@ -67,11 +69,36 @@ class JsonLine(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
         }
         if traceback := _traceback(record):
-            told["traceback"] = traceback
+            told["traceback"] = without_secrets(traceback)
         return json.dumps(told)
+
+
+# Of an address, or of a libpq connection string in any of its spellings: what stands for the password.
+_PASSWORDS = (
+    re.compile(r"(?<=://)([^/\s:@\"']*):[^/\s\"']*@"),
+    re.compile(r"\b((?:ssl)?password)\s*=\s*(?:'(?:[^'\\]|\\.)*'?|(?:[^\s'\\&\"]|\\.)+)", re.IGNORECASE),
+)
+_SHOWN = (r"\1:***@", r"\1=***")
+_SECRET_LEAST = 6  # characters: a shorter one stands in too many words, and its address is seen by the patterns
+_KNOWN_SECRETS: set[str] = set()
+
+
+def never_say(secret: str) -> None:
+    """Have `without_secrets` put stars in the place of a secret of the settings."""
+    if len(secret) >= _SECRET_LEAST:
+        _KNOWN_SECRETS.add(secret)
+
+
+def without_secrets(text: str) -> str:
+    """Return a text that others wrote, such as a driver's error, without passwords and secrets of the settings."""
+    for secret in sorted(_KNOWN_SECRETS, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    for pattern, shown in zip(_PASSWORDS, _SHOWN, strict=True):
+        text = pattern.sub(shown, text)
+    return text
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -4,15 +4,16 @@ The reader of settings is small and each package has its own: the packages share
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel
+from agent.log_format import FORMATS, LEVELS, LogFormat, LogLevel, never_say
 from agent.wire.bounded import TOML_BYTES_MOST, read_bounded, toml_said
 from collector.errors import ConfigError, StoreError
 from collector.tier_tables import kept_days
@@ -24,6 +25,14 @@ _MIN_TOKEN = 16  # characters
 SECRETS = ("tokens", "s3_secret")  # never taken as flags
 _WORDS = {"slurm_format": ("auto", "json", "text"), "log_format": FORMATS, "log_level": LEVELS}
 _PASSWORD = re.compile(r"\bpassword\s*=|//[^/@]*:[^/@]*@")  # in the address of a catalogue
+# What libpq reads: key=value pairs, values with spaces in quotes, or an address.
+_PAIR = r"\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)*)"
+_CONNECTION = re.compile(rf"\s*{_PAIR}(?:\s+{_PAIR})*\s*|postgres(?:ql)?://\S*")
+_SECRET_OF_ADDRESS = re.compile(r"password\s*=\s*(?:'((?:[^'\\]|\\.)+)'|((?:[^\s'\\&]|\\.)+))|//[^/@:]*:([^/@]+)@")
+_BUCKET = re.compile(r"s3://[A-Za-z0-9._-]+(?:/.*)?")
+_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?/?")
+NO_LAKE = "none"
+SHARED = "postgres:"  # how settings name a lake that several hosts share; it may be read where no store's file is
 # Keys that there once were, with what has taken their place.
 _MOVED = {
     "public_url": "analyzer.site_url, where people reach the site; of several collectors of one lake, each one's own "
@@ -173,8 +182,35 @@ class CollectorConfig:
         weak = [token for token in self.tokens if len(token) < _MIN_TOKEN]
         if weak:
             raise ConfigError(f"collector.tokens: a token has fewer than {_MIN_TOKEN} characters; use a longer one")
+        self._require_lake()
         if bool(self.tls_certificate) != bool(self.tls_key):
             raise ConfigError("collector.tls_certificate and collector.tls_key go together; one of them is missing")
+
+    def _require_lake(self) -> None:
+        """Refuse what names no lake, before anything is opened: DuckDB and libpq would guess, or repeat passwords."""
+        for secret in (*self.tokens, self.s3_secret):
+            never_say(secret)
+        address = self.lake.removeprefix(SHARED)
+        if self.lake not in ("", NO_LAKE):
+            for password in _passwords(address):
+                never_say(password)
+            if address == self.lake or not _CONNECTION.fullmatch(address):
+                raise ConfigError(
+                    "collector.lake is not an address of a lake: use postgres:dbname=... host=..., with quotes around "
+                    "a value that has spaces, postgres:postgresql://user@host/name, none, or leave it empty"
+                )
+            if not self.data:
+                raise ConfigError(
+                    "collector.data is missing: several collectors need a folder or an s3:// address that all of them "
+                    "reach"
+                )
+        if "://" in self.data and not _BUCKET.fullmatch(self.data):
+            raise ConfigError(f"collector.data is {self.data!r}: not a folder or an address like s3://bucket/prefix")
+        if self.s3_endpoint and not _ENDPOINT.fullmatch(self.s3_endpoint):
+            raise ConfigError(
+                "collector.s3_endpoint is not an address such as https://s3.example:9000: it needs http:// or "
+                "https://, and has neither a path nor a password"
+            )
 
     @property
     def kept_tables(self) -> dict[str, int]:
@@ -284,7 +320,7 @@ def _value(spec: Field[Any], given: object) -> Any:  # noqa: ANN401 - the type o
         value = _converted(type(spec.default), given)
     except (TypeError, ValueError) as error:
         wanted = {int: "a whole number", float: "a number", tuple: "a list of texts"}.get(type(spec.default), "a text")
-        shown = "what was given" if spec.name == "tokens" else repr(given)  # a secret is never shown
+        shown = "what was given" if spec.name in (*SECRETS, "lake") else repr(given)
         raise ConfigError(f"collector.{spec.name} is {shown}: not {wanted}") from error
     least = spec.metadata["least"]
     if least is not None and not value >= least:  # so that NaN is refused too
@@ -322,7 +358,11 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-SHARED = "postgres:"  # how settings name a lake that several hosts share; it may be read where no store's file is
+def _passwords(address: str) -> Iterator[str]:
+    """Yield the password of a catalogue's address as it is written there, and as libpq then says it."""
+    for found in _SECRET_OF_ADDRESS.finditer(address):
+        given = next(part for part in found.groups() if part is not None)
+        yield from {given, unquote(given), re.sub(r"\\(.)", r"\1", given)}
 
 
 def absent(path: Path | None) -> StoreError:

@@ -13,6 +13,7 @@ the collector is not alive by its own judgement the watchdog is not fed, and sys
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -242,17 +243,44 @@ def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
     """
     check_certificate(config)
     settings = settings_of(app, config)
-    try:
-        socket = settings.bind_socket()
-    except SystemExit as error:  # how uvicorn says that the address is taken
-        raise ListenError(f"cannot listen on {config.listen}; is a collector already running there?") from error
+    bound = _listening_at(config)
     _bound_the_log()
     where = f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
     server = _SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where))
     _look_for_rings_seldom()
-    with socket, _signals_end(server), _hangup_renews(server, config):
-        server.run(sockets=[socket])
+    with bound, _signals_end(server), _hangup_renews(server, config):
+        server.run(sockets=[bound])
     _leave_the_busy()
+
+
+_CAUSES = {
+    errno.EADDRINUSE: "another process listens there; is a collector already running?",
+    errno.EADDRNOTAVAIL: "this host has no such address",
+    errno.EACCES: "this user may not; ports below 1024 need CAP_NET_BIND_SERVICE",
+}
+
+
+def _listening_at(config: CollectorConfig) -> socket.socket:
+    """Return a socket that is bound to the configured address.
+
+    Raises:
+        ListenError: it cannot be had.
+    """
+    try:
+        found = socket.getaddrinfo(*config.address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, _, _, place = found[0]
+        bound = socket.socket(family, kind)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(place)
+        except BaseException:
+            bound.close()
+            raise
+    except OSError as error:
+        why = _CAUSES.get(error.errno or 0) or error.strerror or str(error)
+        raise ListenError(f"cannot listen on {config.listen}: {why}") from error
+    bound.set_inheritable(True)
+    return bound
 
 
 def settings_of(app: FastAPI, config: CollectorConfig) -> uvicorn.Config:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Engine, Executable, QueuePool, Table, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent.log_format import without_secrets
 from collector.errors import RegistryError
 
 SCHEMA = "gpuledger"  # in PostgreSQL, where the lake's tables are neighbours
@@ -190,4 +191,4 @@ def _become_wal(engine: Engine, name: str) -> None:
 
 def _first_line(error: Exception) -> str:
     cause = getattr(error, "orig", None) or error
-    return (str(cause).splitlines() or [type(cause).__name__])[0]
+    return without_secrets((str(cause).splitlines() or [type(cause).__name__])[0])

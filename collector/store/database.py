@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from collector.config import SHARED, CollectorConfig, absent
-from collector.errors import ConfigError, StoreError
+from collector.config import NO_LAKE, CollectorConfig, absent
+from collector.errors import StoreError
 from collector.store import books
 from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake, found_beside, named_damage
 from collector.store.noted import named_files
@@ -92,15 +92,15 @@ class Store:
         }
         if path is not None:
             config["temp_directory"] = f"{path}.tmp"
-        if lake is None and path is not None:
-            lake = found_beside(path)
-        if lake is not None:
-            config |= allowed(lake.extensions)
-        if read_only and (path is None or not path.exists()) and lake is None:
-            raise absent(path)
         if read_only:
             del config["wal_autocheckpoint"]
         try:
+            if lake is None and path is not None:
+                lake = found_beside(path)
+            if lake is not None:
+                config |= allowed(lake.extensions)
+            if read_only and (path is None or not path.exists()) and lake is None:
+                raise absent(path)
             if not read_only:
                 _prepare(path, lake)
             connection, hot = _connected(path, read_only, config, lake)
@@ -280,35 +280,34 @@ def _connected(
     try:
         connection.execute(f"ATTACH {literal(path)} AS {_HOT} {'(READ_ONLY)' if read_only else arriving}")
     except duckdb.Error as error:
-        if alone and "lock on file" in str(error):
+        if alone and "Conflicting lock" in str(error):
             return connection, False
         connection.close()
         raise
     return connection, True
 
 
+_NO_DUCKDB = re.compile(r"in-memory database|not a valid DuckDB|sqlite_scanner")
+
+
 def _opening_failed(path: Path | None, error: str) -> str:
     """Say why a store cannot be opened, and what to do."""
-    if "lock on file" in error:  # DuckDB allows one process that writes, and then none that reads
+    if "Conflicting lock" in error:  # DuckDB allows one process that writes, and then none that reads
         holder = re.search(r"PID (\d+)", error)
-        by = f"process {holder[1]}" if holder else "another process"
+        by = f"process {holder[1]}" if holder and int(holder[1]) else "a process of another container or host"
         return f"the store {path} is in use by {by}; stop it first, or use --server URL where the command has it"
     if "already attached" in error:
         return f"the store {path} is already open in this process; use that one"
     if path is not None and not path.absolute().parent.is_dir():
         return f"cannot open the store {path}: there is no folder {path.absolute().parent}; create it first"
-    said = "it is not a DuckDB file" if "in-memory database" in error else error.splitlines()[0]
+    said = "it is not a DuckDB file" if _NO_DUCKDB.search(error) else error.splitlines()[0]
     return f"cannot open the store {path}: {said}"
-
-
-NO_LAKE = "none"
 
 
 def open_store(config: CollectorConfig, *, may_lack: bool = False) -> Store:
     """Open the store of a server, and make its lake where there is none.
 
     Raises:
-        ConfigError: the settings describe no lake.
         StoreError: the store cannot be opened, or the lake not be reached.
     """
     lake = lake_of(config)
@@ -328,7 +327,6 @@ def open_for_command(
     """Open the store of a command, with the lake that its server has: that of the settings, once it has been made.
 
     Raises:
-        ConfigError: the settings describe no lake.
         StoreError: the store cannot be opened, or the lake not be reached.
     """
     lake = lake_of(config)
@@ -345,11 +343,7 @@ def open_for_command(
 
 
 def lake_of(config: CollectorConfig) -> LakeSettings | None:
-    """Return the lake that the settings name; None where everything stays in the one file.
-
-    Raises:
-        ConfigError: `lake` or `data` cannot be understood.
-    """
+    """Return the lake that the settings name; None where everything stays in the one file."""
     own = default_lake(config.store, Path(config.extensions) if config.extensions else None)
     s3 = S3(config.s3_endpoint, config.s3_region, config.s3_key_id, config.s3_secret)
     data = config.data or own.data
@@ -357,12 +351,4 @@ def lake_of(config: CollectorConfig) -> LakeSettings | None:
         return None
     if not config.lake:
         return LakeSettings(own.catalogue, data, s3, own.extensions)
-    if not config.lake.startswith(SHARED):
-        raise ConfigError(
-            f"collector.lake is {config.lake!r}: use postgres:dbname=... host=..., none, or leave it empty"
-        )
-    if not config.data:
-        raise ConfigError(
-            "collector.data is missing: several collectors need a folder or an s3:// address that all of them reach"
-        )
     return LakeSettings(config.lake, data, s3, own.extensions)

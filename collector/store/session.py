@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 
+from agent.log_format import without_secrets
 from collector.errors import StoreError
 
 if TYPE_CHECKING:
@@ -54,6 +55,17 @@ def spare_the_search() -> None:
     absent = frozenset(name for name in _NAMES if name not in sys.modules and find_spec(name) is None)
     if absent:
         sys.meta_path.insert(0, _Absent(absent))
+
+
+_UNREACHABLE = re.compile(r'Unable to connect to Postgres at "(?:[^"]*)": (.*)')
+
+
+def _refused(what: str, error: duckdb.Error) -> StoreError:
+    """Return our error for DuckDB's, which repeats the address that it was given, the password within it."""
+    text = without_secrets(str(error))
+    if away := _UNREACHABLE.search(text):
+        return StoreError(f"the PostgreSQL database of the lake's catalogue does not answer: {away[1].strip()}")
+    return StoreError(f"{what}: {text}")
 
 
 _WORD = re.compile(r"\w+")
@@ -118,14 +130,14 @@ class Session:
         try:
             self._run(sql, parameters)
         except duckdb.Error as error:
-            raise StoreError(f"the store refused a statement: {error}") from error
+            raise _refused("the store refused a statement", error) from error
 
     def rows(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
         """Run one query and return all its rows; for results that are small by design."""
         try:
             return self._run(sql, parameters).fetchall()
         except duckdb.Error as error:
-            raise StoreError(f"the store refused a query: {error}") from error
+            raise _refused("the store refused a query", error) from error
 
     def row(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> tuple[Any, ...]:
         """Run one query that always has a first row, and return it."""
@@ -137,7 +149,7 @@ class Session:
             self._make_named(sql)
             return self._cursor.execute(sql).to_arrow_table()
         except duckdb.Error as error:
-            raise StoreError(f"the store refused a query: {error}") from error
+            raise _refused("the store refused a query", error) from error
 
     def insert(self, table: str, rows: "pyarrow.Table", *, replace: bool = False) -> None:
         """Append an Arrow table by column name; columns that it lacks become null.
@@ -150,7 +162,7 @@ class Session:
         try:
             self._cursor.execute(f"{insert} SELECT {columns} FROM arriving")
         except duckdb.Error as error:
-            raise StoreError(f"{table} refused {rows.num_rows} rows: {error}") from error
+            raise _refused(f"{table} refused {rows.num_rows} rows", error) from error
 
     def load(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, replace: bool = False

@@ -18,5 +18,5 @@ def test_a_port_that_is_taken_is_tried_again_by_a_supervisor(tmp_path: Path) -> 
         settings = ["--store", str(tmp_path / "store.duckdb"), "--lake", "none", "--listen", address]
         command = [sys.executable, "-m", "gpuledger", "serve", "--only", "collector", *settings]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert f"gpuledger: cannot listen on {address}; is a collector already running there?" in ended.stderr
+    assert f"gpuledger: cannot listen on {address}: another process listens there" in ended.stderr
     assert ended.returncode == WORLD
