@@ -1,9 +1,10 @@
 """The GPUs of a host under all the names they go by, and which processes hold them as the driver tells it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from agent.procfs import text
 
@@ -45,21 +46,67 @@ class Device:
     """A GPU or MIG instance that the driver lists. `index` of an instance is that of its GPU."""
 
     uuid: str
-    index: int | None
+    index: int | None  # the driver's: the order of the PCI bus
     parent_uuid: str | None = None
     instance: int | None = None  # the driver's number of the GPU instance that a MIG instance lies in
+    minor: int | None = None  # of the device file, as the driver says it
+
+
+class SchedulerNumbers:
+    """What the numbers mean by which this host's scheduler calls its GPUs.
+
+    Slurm's before 20.11 are those of device files, since then positions in its own list, which is in the order of
+    gres.conf or of the PCI bus; prologs hand them on. Where the driver's index and the device file of a number are one
+    GPU, it is that GPU. Where they are not, a job tells which is meant: its numbers, and the GPUs on which the driver
+    shows its processes. Until then, and where jobs contradict each other, such a number names nothing.
+    """
+
+    def __init__(self) -> None:
+        self.refused: set[int] = set()  # numbers of several meanings that were asked for, and named nothing
+        self._meant: set[Literal["index", "minor"]] = set()
+
+    @property
+    def meaning(self) -> Literal["index", "minor"] | None:
+        """What the jobs of this host have shown so far; None where they have shown nothing, or both."""
+        return next(iter(self._meant)) if len(self._meant) == 1 else None
+
+    def learn(self, numbers: Iterable[int], held: Set[str], devices: "Devices") -> None:
+        """Take from a job of these numbers whose processes hold these GPUs what its numbers mean."""
+        wanted = list(numbers)
+        fits = {
+            "index": held <= {devices.by_index(each) for each in wanted},
+            "minor": held <= {devices.by_minor(each) for each in wanted},
+        }
+        if held and fits["index"] != fits["minor"]:
+            self._meant.add("index" if fits["index"] else "minor")
+
+    def coverage(self) -> list[str]:
+        """Return which numbers name no GPU, in words."""
+        if not self.refused:
+            return []
+        numbers = ", ".join(map(str, sorted(self.refused)))
+        return [
+            f"GPU numbers of the scheduler name no GPU ({numbers}): driver index and device file are different GPUs, "
+            "and nothing tells which is meant; let the prolog write UUIDs (docs/slurm.md)"
+        ]
 
 
 class Devices:
     """The GPUs of a host under all the names they go by. Nothing is guessed: what names no GPU is None.
 
-    `minors` are the numbers of the device files by UUID; where they are not known, the driver's index stands in, which
-    is the same on most hosts.
+    A number is one of a space: the driver's index, the number of a device file, or the scheduler's own. `minors` are
+    the numbers of device files by UUID as the kernel shows them, before what the driver says of them.
     """
 
-    def __init__(self, devices: Sequence[Device], minors: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        minors: Mapping[str, int] | None = None,
+        numbers: SchedulerNumbers | None = None,
+    ) -> None:
         self._devices = devices
-        self._minors = minors or {}
+        self._minors = {one.uuid: one.minor for one in devices if one.minor is not None} | dict(minors or {})
+        self._numbers = numbers or SchedulerNumbers()
 
     @property
     def whole(self) -> list[str]:
@@ -79,9 +126,15 @@ class Devices:
 
     def by_minor(self, minor: int, instance: int | None = None) -> str | None:
         """Return the UUID of the GPU whose device file is /dev/nvidia<minor>, or of that GPU's instance."""
-        if not self._minors:
-            return self.by_index(minor, instance)
         return self._one([uuid for uuid, number in self._minors.items() if number == minor], instance)
+
+    def by_scheduler(self, number: int, instance: int | None = None) -> str | None:
+        """Return the UUID of the GPU that the scheduler of this host calls so, or of that GPU's instance."""
+        index, minor = self.by_index(number), self.by_minor(number)
+        found = {"index": index, "minor": minor, None: index if index == minor else None}[self._numbers.meaning]
+        if found is None and index != minor:
+            self._numbers.refused.add(number)
+        return self._one([found] if found else [], instance)
 
     def instance_of(self, parent_uuid: str, instance: int) -> str | None:
         """Return the UUID of a GPU's MIG instance by the number of its GPU instance."""

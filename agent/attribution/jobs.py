@@ -1,13 +1,13 @@
 """Which job holds which GPU: Slurm's cgroups, and the files that a scheduler's prolog writes."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from agent.attribution.devices import Devices
-from agent.attribution.evidence import Process, number, plain_name, read_process, user_name
+from agent.attribution.devices import Devices, GpuProcess, SchedulerNumbers
+from agent.attribution.evidence import Process, is_number, number, plain_name, read_process, user_name
 from agent.attribution.providers import GpuHold, Meant, ProviderReport
 from agent.attribution.run import Attribution, Authority, job
 from agent.errors import SourceError
@@ -51,9 +51,13 @@ class SlurmJobs:
         devices: Callable[[], Devices],
         proc: Path = Path("/proc"),
         sys: Path = Path("/sys"),
+        holders: Callable[[], Iterable[GpuProcess]] = tuple,
+        numbers: SchedulerNumbers | None = None,
     ) -> None:
         self._attribution = attribution
         self._devices = devices
+        self._holders = holders
+        self._numbers = numbers or SchedulerNumbers()
         self._proc = proc
         self._sys = sys
         self._jobs: dict[str, _Job] = {}
@@ -89,13 +93,27 @@ class SlurmJobs:
 
     def _look(self, known: _Job, place: Path) -> None:
         processes = list(_processes(self._proc, place))
-        # Where several slurmd share a host, each counts its own GPUs from 0: only UUIDs are then sure.
-        known.gpus = gpus_of_job(processes, self._devices() if len(self._daemons) == 1 else Devices([]))
+        devices = self._devices()
+        if len(self._daemons) == 1:
+            self._learn(processes, devices)
+        else:  # each slurmd counts its own GPUs from 0: only UUIDs are sure
+            devices = Devices([])
+        known.gpus = gpus_of_job(processes, devices)
         for process in processes:
             if process.environment:
                 attribution = self._attribution(process)
                 known.attribution = replace(attribution, member=None, rank=None, owner=process.owner)
                 return
+
+    def _learn(self, processes: Sequence[Process], devices: Devices) -> None:
+        """Let a job whose processes hold GPUs tell what the numbers of its environment mean, and look at all anew."""
+        pids, before = {process.pid for process in processes}, self._numbers.meaning
+        held = {one.gpu_uuid for one in self._holders() if one.pid in pids}
+        if held:
+            self._numbers.learn(_numbers_of_job(processes), held, devices)
+        if self._numbers.meaning != before:
+            for known in self._jobs.values():
+                known.looks, known.gpus = 0, ()
 
     def _names(self, found: Mapping[str, Path]) -> dict[str, Meant]:
         """Return the ids of jobs that are known to people by another one: tasks of arrays, parts of larger jobs."""
@@ -150,18 +168,13 @@ def _processes(proc: Path, place: Path) -> Iterator[Process]:
 def gpus_of_job(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown.
 
-    SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both count
-    the host's device files. Processes on further hosts carry SLURM_JOB_GPUS of the first one along, where it counts
+    SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both are
+    numbers of the scheduler's. Processes on further hosts carry SLURM_JOB_GPUS of the first one along, where it counts
     nothing (seen on Slurm 22.05). Numbers in CUDA_VISIBLE_DEVICES may count from 0 within the job, and are of no use;
     UUIDs, since Slurm 25.11, are.
     """
     steps: list[str] = []
-    for process in processes:
-        environment = process.environment or {}
-        where = job(process.cgroup)
-        if where is None or where.scheduler != "slurm" or environment.get("SLURM_JOB_ID") != where.id:
-            continue
-        here = where.step in _OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
+    for environment, here in _environments(processes):
         if here and (whole := _listed(environment.get("SLURM_JOB_GPUS", ""), devices)):
             return tuple(whole)
         steps += _listed(environment.get("SLURM_STEP_GPUS", ""), devices) or _listed(
@@ -170,12 +183,29 @@ def gpus_of_job(processes: Iterable[Process], devices: Devices) -> tuple[str, ..
     return tuple(dict.fromkeys(steps))
 
 
+def _environments(processes: Iterable[Process]) -> Iterator[tuple[Mapping[str, str], bool]]:
+    """Yield each environment that speaks of the process's own job, and whether the job's share in it is this host's."""
+    for process in processes:
+        environment, where = process.environment or {}, job(process.cgroup)
+        if where is not None and where.scheduler == "slurm" and environment.get("SLURM_JOB_ID") == where.id:
+            yield environment, where.step in _OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
+
+
+def _numbers_of_job(processes: Iterable[Process]) -> list[int]:
+    """Return the numbers by which a job's environment calls its GPUs on this host."""
+    told = [
+        environment.get("SLURM_JOB_GPUS" if here else "SLURM_STEP_GPUS", "")
+        for environment, here in _environments(processes)
+    ]
+    return [int(name) for names in told if _MINORS.fullmatch(names) for name in names.split(",") if is_number(name)]
+
+
 def _listed(names: str, devices: Devices, *, uuids_only: bool = False) -> list[str]:
     if _UUIDS.fullmatch(names):
         return names.split(",")
     if uuids_only or not _MINORS.fullmatch(names):
         return []
-    found = [devices.by_minor(minor) for name in names.split(",") if (minor := number(name)) is not None]
+    found = [devices.by_scheduler(each) for name in names.split(",") if (each := number(name)) is not None]
     whole = set(devices.whole)  # Slurm counts MIG instances too: a number then names no GPU
     return [uuid for uuid in found if uuid in whole] if None not in found else []
 
@@ -237,7 +267,7 @@ class DcgmMapping(_MappingFiles):
         for name, content in files:
             if (match := _GPU_FILE.fullmatch(name)) is None:
                 continue
-            uuid = devices.by_index(int(match[1]), None if match[2] is None else int(match[2]))
+            uuid = devices.by_scheduler(int(match[1]), None if match[2] is None else int(match[2]))
             if uuid is not None:
                 yield from (GpuHold(uuid, self._run(job)) for job in dcgm_jobs(content))
 
@@ -249,8 +279,8 @@ class Jobstats(_MappingFiles):
 
     def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
         held: dict[str, GpuHold] = {}
-        for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than an index
-            uuid = devices.by_index(int(name)) if _GPU_FILE.fullmatch(name) and name.isdigit() else name
+        for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than a number
+            uuid = devices.by_scheduler(int(name)) if _GPU_FILE.fullmatch(name) and name.isdigit() else name
             found = jobstats_owner(content)
             if uuid is not None and found is not None and (name.isdigit() or name.startswith(("GPU-", "MIG-"))):
                 job, uid = found

@@ -15,7 +15,7 @@ from agent.source import Reading, Row, Source
 from agent.sources.topology import NodePlace, read_topology
 
 if TYPE_CHECKING:
-    from agent.attribution.devices import Device
+    from agent.attribution.devices import SchedulerNumbers
     from agent.attribution.providers import Condition, HolderProvider, HolderProviders
     from agent.files import StateFile
     from agent.gpu.source import GpuSource
@@ -75,6 +75,7 @@ def open_host_sources(
         DriverChangedError: the GPU library and the loaded driver do not fit.
         ConfigError: a topology file cannot be read.
     """
+    from agent.attribution.devices import SchedulerNumbers
     from agent.files import StateFile
     from agent.sources.host import HostSource
 
@@ -83,7 +84,8 @@ def open_host_sources(
     feeds, place = _feeds(host), _place(config)  # what may be wrong in a file is found before anything is opened
     state_file = StateFile(config.state if lasting else None)
     gpus = _gpus(host, state_file)
-    providers = _providers(host, gpus, state_file)
+    numbers = SchedulerNumbers()
+    providers = _providers(host, gpus, state_file, numbers)
     words, services = _hearing(host, gpus), _services(host, gpus)
     runs = _processes(host, gpus, providers, state_file, now, watched)
     sources: list[Source] = [
@@ -108,7 +110,7 @@ def open_host_sources(
         sources,
         gpus=gpus,
         close=close,
-        coverage=lambda: [line for part in (*feeds, runs, *services) for line in part.coverage()],
+        coverage=lambda: [line for part in (*feeds, runs, numbers, *services) for line in part.coverage()],
         hidden_holders=lambda: runs.unseen,
         attribution_age_seconds=lambda: max(providers.ages().values(), default=None),
         providers=providers.conditions,
@@ -160,23 +162,25 @@ def _run_of(here: HostIdentity, own_run: str | None) -> _RunOf:
     return run_of
 
 
-def _providers(host: _Host, gpus: "GpuSource", state_file: "StateFile") -> "HolderProviders":
+def _providers(
+    host: _Host, gpus: "GpuSource", state_file: "StateFile", numbers: "SchedulerNumbers"
+) -> "HolderProviders":
     """Return who else is asked what holds a GPU; nobody where `gpuledger run` watches one run alone."""
     from agent.attribution.providers import HolderProviders
     from agent.sources.register import authorities
 
     if host.alone:
         return HolderProviders()
-    return _open_providers(host, gpus.devices, state_file, authorities(state_file))
+    return _open_providers(host, gpus, state_file, authorities(state_file), numbers)
 
 
 def _open_providers(
-    host: _Host, listed: Callable[[], Sequence["Device"]], state_file: "StateFile", told_before: Collection[str]
+    host: _Host, gpus: "GpuSource", state_file: "StateFile", told_before: Collection[str], numbers: "SchedulerNumbers"
 ) -> "HolderProviders":
     """Return the providers that the settings allow. Each says for itself whether there is anything of the kind here.
 
-    `listed` is the driver's list of GPUs and MIG instances, `told_before` the authorities that stand behind what was
-    held when the agent before this one ended. Where nothing is lasting there is no next reading: each is waited for.
+    `told_before` are the authorities that stand behind what was held when the agent before this one ended, `numbers` is
+    what is learned of the scheduler's numbers. Where nothing is lasting there is no next reading: each is waited for.
     """
     from agent.attribution.devices import Devices, minors
     from agent.attribution.jobs import DcgmMapping, Jobstats, SlurmJobs
@@ -184,15 +188,17 @@ def _open_providers(
     from agent.attribution.providers import UNHURRIED_SECONDS, Aliases, HolderProviders
 
     config, aliases = host.config, Aliases(state_file)
-    numbers: dict[str, int] = {}  # they change only with the driver, and then the agent is a new one
+    files: dict[str, int] = {}  # they change only with the driver, and then the agent is a new one
 
     def devices() -> Devices:
-        found = listed()
-        if not numbers.keys() >= {one.uuid for one in found if one.parent_uuid is None}:  # it may be loaded after us
-            numbers.update(minors(config.proc))
-        return Devices(found, numbers)
+        found = gpus.devices()
+        if not files.keys() >= {one.uuid for one in found if one.parent_uuid is None}:  # it may be loaded after us
+            files.update(minors(config.proc))
+        return Devices(found, files, numbers)
 
-    providers: list[HolderProvider] = [SlurmJobs(host.run_of, devices, config.proc, config.sys)]
+    providers: list[HolderProvider] = [
+        SlurmJobs(host.run_of, devices, config.proc, config.sys, gpus.processes, numbers)
+    ]
     if config.kubelet is not None:
         was_there = Kubelet.authority in told_before
         uid_of = aliases.last_part

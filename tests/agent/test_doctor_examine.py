@@ -16,10 +16,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def examined(
-    directory: Path, scenario: Path, library: Path, *flags: str, proc: str = "/proc"
+    directory: Path, scenario: Path, library: Path, *flags: str, **settings: str
 ) -> tuple[int, dict[str, Any]]:
     """Run the command and return its exit code and what it says."""
-    (directory / "gpuledger.toml").write_text('[agent]\nnode = "n14"\nrack = "r7"\nproc = "' + proc + '"\n')
+    lines = [f'{name} = "{value}"\n' for name, value in {"node": "n14", "rack": "r7", **settings}.items()]
+    (directory / "gpuledger.toml").write_text("[agent]\n" + "".join(lines))
     line = [sys.executable, "-m", "gpuledger", "agent", "doctor", "--json", *flags]
     environment = os.environ | {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario)}
     ran = subprocess.run(
@@ -97,3 +98,15 @@ def test_a_reading_names_what_could_not_be_read(tmp_path: Path, library: Path) -
     assert [row["up"] for row in found["tables"]["gpu_samples"]] == [True, True]
     (name,) = [name for name in found["failing"] if "nvmlDeviceGetName" in name]
     assert name.startswith("GPU-00000001")
+
+
+def test_numbers_that_name_no_gpu_are_told(tmp_path: Path, library: Path) -> None:
+    """A prolog that writes numbers where the driver's index and the device file are different GPUs names nobody's."""
+    (tmp_path / "map").mkdir()
+    (tmp_path / "map/0").write_text("81234 1000\n")
+    scenario = living(tmp_path / "scenario", 2).gpu(0, minor=1).gpu(1, minor=0)
+    _, found = examined(tmp_path, scenario.path, library, jobstats=str(tmp_path / "map"))
+    assert [line["answer"] for line in found["measures"] if "name no GPU (0)" in line["what"]] == ["some"]
+    scenario.gpu(0, minor=0).gpu(1, minor=1)
+    _, found = examined(tmp_path, scenario.path, library, jobstats=str(tmp_path / "map"))
+    assert not any("name no GPU" in line["what"] for line in found["measures"])

@@ -239,6 +239,7 @@ class Gpu:
         self.seconds: float | None = None  # since the last reading, None where it is the first
         self.energy = EnergyMeter(context.wall_seconds, context.energy.known(uuid))
         self._place = ListedGpu(0, None, ())
+        self._minor: int | None = None  # of its device file
         self._found: ListedGpu | None = None  # what is not yet looked at
         self._gone: tuple[str, ...] = ()  # instances that were deleted
         self._buffer: GpmBuffer | None = None
@@ -285,7 +286,7 @@ class Gpu:
         """Return the names of this GPU and its MIG instances. Asks nothing."""
         index = self._place.index
         parts = [Device(uuid, index, self.uuid, part.number) for uuid, part in self.instances.items()]
-        return [Device(self.uuid, index), *parts]
+        return [Device(self.uuid, index, minor=self._minor), *parts]
 
     def lost_reading(self) -> GpuReading:
         """Return rows that say that it is lost, with its instances. Asks nothing."""
@@ -336,6 +337,7 @@ class Gpu:
         if self.instruments.gpm is None:
             self.instruments.gpm = self.context.gpm(self.calls, handle, buffer)
         self.architecture = self.calls.ask(pynvml.nvmlDeviceGetArchitecture, handle)
+        self._minor = self.calls.ask(pynvml.nvmlDeviceGetMinorNumber, handle)
 
     def _reading(self, looked: bool) -> GpuReading:
         handle, before = self._place.handle, self.calls.answered

@@ -1,5 +1,6 @@
 """Slurm's jobs and the GPUs they were given, from cgroup trees and environments in Slurm's forms."""
 
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.devices import Device, Devices
+from agent.attribution.devices import Device, Devices, GpuProcess, SchedulerNumbers
 from agent.attribution.evidence import KEYS, Process
 from agent.attribution.jobs import EAGER_READINGS, LATER_READINGS, SlurmJobs, gpus_of_job
 from agent.attribution.providers import Meant, ProviderReport
@@ -16,8 +17,7 @@ from agent.attribution.run import SHARDS, HostIdentity, attribute, job
 
 GPUS = [f"GPU-5f2d7a10-000{n}" for n in range(4)]
 MIG = "MIG-9c1b2a3d-0001"
-# Slurm counts device files; on this board they go the other way round.
-DEVICES = Devices([Device(uuid, n) for n, uuid in enumerate(GPUS)], {uuid: 3 - n for n, uuid in enumerate(GPUS)})
+DEVICES = Devices([Device(uuid, n, minor=n) for n, uuid in enumerate(GPUS)])
 PLACE = HostIdentity("n14", "alpha")
 
 V2 = "system.slice/slurmstepd.scope/job_{}"
@@ -70,9 +70,9 @@ def held(told: ProviderReport | None) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("form", [V2, SEVERAL, V1, V1_SEVERAL])
 def test_a_job_holds_what_it_was_given(slurm: SlurmHost, form: str) -> None:
-    """Idle or not: a job whose script still downloads its data holds its GPUs. Numbers are those of device files."""
+    """Idle or not: a job whose script still downloads its data holds its GPUs."""
     slurm.process(50, slurm.job(81234, form), SLURM_JOB_GPUS="0,2")
-    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[3]), ("slurm/alpha/81234", GPUS[1])}
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0]), ("slurm/alpha/81234", GPUS[2])}
 
 
 def test_several_slurmd_on_one_host_count_each_from_0(slurm: SlurmHost) -> None:
@@ -88,7 +88,7 @@ def test_the_jobs_share_comes_before_a_steps(slurm: SlurmHost) -> None:
     place = slurm.job(81234)
     slurm.process(50, place, "0", SLURM_STEP_GPUS="0")
     slurm.process(51, place, SLURM_JOB_GPUS="0,1")
-    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[3]), ("slurm/alpha/81234", GPUS[2])}
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0]), ("slurm/alpha/81234", GPUS[1])}
 
 
 def test_shares_of_steps_add_up_where_the_jobs_is_not_known(slurm: SlurmHost) -> None:
@@ -96,14 +96,14 @@ def test_shares_of_steps_add_up_where_the_jobs_is_not_known(slurm: SlurmHost) ->
     place = slurm.job(81234)
     slurm.process(50, place, "0", SLURM_STEP_GPUS="0")
     slurm.process(51, place, "1", SLURM_STEP_GPUS="1")
-    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[3]), ("slurm/alpha/81234", GPUS[2])}
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0]), ("slurm/alpha/81234", GPUS[1])}
 
 
 def test_numbers_of_another_host_are_not_taken_for_this_ones(slurm: SlurmHost) -> None:
     """srun hands the batch script's environment to every host, where the job may hold other GPUs."""
     place = slurm.job(81234)
     slurm.process(50, place, "0", SLURM_JOB_GPUS="0,1", SLURM_STEP_GPUS="3", SLURM_JOB_NUM_NODES="2")
-    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0])}
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[3])}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_known_job_is_not_looked_at_again(slurm: SlurmHost) -> None:
     slurm.process(50, slurm.job(81234), SLURM_JOB_GPUS="0")
     slurm.jobs.read()
     (slurm.proc / "50/environ").write_text("SLURM_JOB_ID=81234\0SLURM_JOB_GPUS=1\0")
-    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[3])}
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0])}
 
 
 def test_a_job_that_cannot_be_read_is_looked_at_more_and_more_rarely(slurm: SlurmHost) -> None:
@@ -177,7 +177,7 @@ def test_an_array_task_has_two_names(slurm: SlurmHost) -> None:
     """Mapping files and cgroups know 81241, people and accounting know 81234_7."""
     slurm.process(50, slurm.job(81241), SLURM_JOB_GPUS="0", SLURM_ARRAY_JOB_ID="81234", SLURM_ARRAY_TASK_ID="7")
     told = slurm.jobs.read()
-    assert held(told) == {("slurm/alpha/81234_7", GPUS[3])}
+    assert held(told) == {("slurm/alpha/81234_7", GPUS[0])}
     assert told is not None
     assert told.names == {"slurm/alpha/81241": Meant("slurm/alpha/81234_7")}
 
@@ -215,3 +215,48 @@ def test_any_environment_of_a_job_is_taken_in_peace(environment: dict[str, str])
     for one in (process, replace(process, cgroup="")):
         run_id = attribute(one, PLACE).run_id
         assert re.fullmatch(r"[a-z]+(/[A-Za-z0-9._+:-]+){2,3}", run_id), run_id
+
+
+def space_of(chance: random.Random, count: int) -> tuple[list[int], dict[str, int]]:
+    """Return the order of device files of a host: as the driver's, as it often is, or any other."""
+    order = list(range(count))
+    if chance.random() < 0.6:
+        chance.shuffle(order)
+    return order, {f"GPU-{index}": minor for index, minor in enumerate(order)}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_job_never_holds_a_gpu_by_a_number_of_another_space(tmp_path: Path, seed: int) -> None:
+    """Two hundred hosts: numbers are the driver's or those of device files, and the agent is not told which."""
+    chance = random.Random(seed)
+    count = chance.randint(1, 8)
+    order, minors = space_of(chance, count)
+    meant = chance.choice(["index", "minor"])
+    slurm, numbers = SlurmHost(tmp_path), SchedulerNumbers()
+    devices = Devices([Device(f"GPU-{index}", index) for index in range(count)], minors, numbers)
+    truth: dict[str, set[str]] = {}
+    seen: list[GpuProcess] = []
+    free = list(range(count))
+    chance.shuffle(free)
+    for number in range(chance.randint(1, 4)):
+        mine, free = free[: chance.randint(1, 3)], free[3:]
+        if not mine:
+            break
+        gpus = [f"GPU-{each if meant == 'index' else order.index(each)}" for each in mine]
+        truth[f"slurm/alpha/{number}"] = set(gpus)
+        slurm.process(50 + number, slurm.job(number), SLURM_JOB_GPUS=",".join(map(str, mine)))
+        if chance.random() < 0.5:
+            seen += [GpuProcess(gpu, 50 + number) for gpu in gpus[: chance.randint(1, 3)]]
+    jobs = SlurmJobs(
+        lambda process: attribute(process, PLACE), lambda: devices, slurm.proc, slurm.sys, lambda: seen, numbers
+    )
+    for _ in range(2):
+        told = held(jobs.read())
+    found = {run: {gpu for holder, gpu in told if holder == run} for run in truth}
+    agree = order == list(range(count))
+    for run, gpus_held in found.items():
+        assert gpus_held in (set(), truth[run])
+        assert gpus_held or not (agree or numbers.meaning)
+    assert numbers.meaning in (None, meant)
+    if not agree and not numbers.meaning and set() in found.values():
+        assert numbers.coverage()

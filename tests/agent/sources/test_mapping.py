@@ -1,18 +1,20 @@
 """Files that a prolog writes, of dcgm-exporter and of jobstats."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.attribution.devices import Device, Devices, KernelsGpu, kernels_gpus, minors
+from agent.attribution.devices import Device, Devices, KernelsGpu, SchedulerNumbers, kernels_gpus, minors
 from agent.attribution.jobs import DcgmMapping, Jobstats, dcgm_jobs, jobstats_owner, mapped_run_id
 from agent.attribution.providers import ProviderReport
 from agent.errors import SourceError
 
 GPU, OTHER, MIG = "GPU-5f2d7a10-0001", "GPU-5f2d7a10-0002", "MIG-9c1b2a3d-0001"
-DEVICES = Devices([Device(GPU, 0), Device(OTHER, 1), Device(MIG, 1, OTHER, 3)])
+DEVICES = Devices([Device(GPU, 0, minor=0), Device(OTHER, 1, minor=1), Device(MIG, 1, OTHER, 3)])
 
 
 def held(told: ProviderReport | None) -> dict[str, set[str]]:
@@ -102,7 +104,7 @@ GPU Excluded:	 No
 
 
 def test_device_files_are_numbered_as_the_driver_says(tmp_path: Path) -> None:
-    """On many boards /dev/nvidia0 is not the driver's GPU 0, and Slurm and GKE count the files."""
+    """On many boards /dev/nvidia0 is not the driver's GPU 0, and GKE counts the files."""
     for uuid, bus, minor in ((GPU, "0000:1b:00.0", 3), (OTHER, "0000:43:00.0", 2)):
         place = tmp_path / "driver/nvidia/gpus" / bus
         place.mkdir(parents=True)
@@ -121,6 +123,50 @@ def test_a_gpu_that_the_driver_has_not_asked_has_no_name_yet(tmp_path: Path) -> 
     (place / "information").write_text(INFORMATION.format(uuid=unasked, bus=place.name, minor=3))
     assert minors(tmp_path) == {}
     assert kernels_gpus(tmp_path) == [KernelsGpu("0000:1b:00.0", None, 3)]
+
+
+@pytest.mark.parametrize("kind", [DcgmMapping, Jobstats])
+def test_a_number_of_two_meanings_names_no_gpu(kind: type[DcgmMapping | Jobstats], tmp_path: Path) -> None:
+    """By index in one place and by device file in another a job of one GPU held two."""
+    numbers = SchedulerNumbers()
+    devices = Devices([Device(GPU, 0), Device(OTHER, 1)], {GPU: 1, OTHER: 0}, numbers)
+    at = written(tmp_path / "map", gpu0="81234 0\n" if kind is Jobstats else "81234\n")
+    assert held(kind(at, "alpha", lambda: devices).read()) == {}
+    assert numbers.refused == {0}
+    assert "name no GPU (0)" in numbers.coverage()[0]
+    numbers.learn([0], {OTHER}, devices)
+    assert held(kind(at, "alpha", lambda: devices).read()) == {OTHER: {"slurm/alpha/81234"}}
+    numbers.learn([0], {GPU}, devices)  # another job shows the opposite
+    assert held(kind(at, "alpha", lambda: devices).read()) == {}
+
+
+def test_the_prolog_writes_uuids_where_there_is_no_doubt(tmp_path: Path) -> None:
+    """Numbers stay where the driver's index and the device file are different GPUs; Slurm's own UUIDs are taken."""
+    script = tmp_path / "gpustat.sh"
+    at, driver = tmp_path / "gpustat", tmp_path / "driver"
+    text = (Path(__file__).parents[3] / "docs/slurm/gpustat.sh").read_text()
+    script.write_text(text.replace("/run/gpustat", str(at)).replace("/proc/driver", str(driver)))
+    smi = tmp_path / "bin/nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text('#!/bin/sh\nfor last; do :; done\necho "GPU-$last"\n')
+    smi.chmod(0o755)
+    for minor, uuid in enumerate(("GPU-0", "GPU-2", "GPU-1")):
+        place = driver / "nvidia/gpus" / f"0000:{minor}b:00.0"
+        place.mkdir(parents=True)
+        (place / "information").write_text(INFORMATION.format(uuid=uuid, bus=place.name, minor=minor))
+
+    def run(context: str, job: int, **environment: str) -> set[str]:
+        told = {"SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": str(job), "SLURM_JOB_UID": "1000", **environment}
+        path = f"{smi.parent}:{os.environ['PATH']}"
+        subprocess.run(["sh", str(script)], env={"PATH": path, **told}, check=True)
+        return {file.name for file in at.glob("*")}
+
+    assert run("prolog_slurmd", 7, SLURM_JOB_GPUS="0,1") == {"GPU-0", "1"}
+    assert (at / "GPU-0").read_text() == "7 1000\n"
+    assert run("prolog_slurmd", 8, SLURM_JOB_GPUS="2", CUDA_VISIBLE_DEVICES="GPU-5") == {"GPU-0", "1", "GPU-5"}
+    assert run("epilog_slurmd", 7, SLURM_JOB_GPUS="0,1") == {"GPU-5"}
+    smi.write_text("#!/bin/sh\nexit 9\n")
+    assert run("prolog_slurmd", 9, SLURM_JOB_GPUS="0") == {"GPU-5", "0"}
 
 
 def test_what_is_ambiguous_names_no_gpu() -> None:

@@ -274,7 +274,7 @@ def test_the_prolog_of_the_documentation_tells_who_holds_what(slurm: Cluster, ga
     numbers = slurm_says(slurm, job)["GRES"].split("IDX:")[1].strip(")").split("-")
     directory = slurm.here / "gpustat-n2"
     slurm.wait(lambda: len(list(directory.glob("[0-9]"))) >= 2, "the prolog")
-    devices = Devices([Device(f"GPU-{number}", int(number)) for number in "0123"])
+    devices = Devices([Device(f"GPU-{number}", int(number), minor=int(number)) for number in "0123"])
     told = Jobstats(directory, "alpha", lambda: devices).read()
     assert told is not None
     ours = {held.gpu_uuid: held.attribution for held in told.held if held.attribution.run_id == f"slurm/alpha/{job}"}
