@@ -6,6 +6,7 @@ are told apart by the signal's si_code, which a handler of Python never sees: so
 """
 
 import contextlib
+import logging
 import os
 import re
 import select
@@ -20,7 +21,10 @@ from typing import Literal
 from agent.errors import AgentError, ConfigError
 from agent.source import Reading
 from agent.sources.mailbox import MEASURED_MAX
+from agent.wire.bounded import number_said
 from agent.wire.units import KIB
+
+_LOG = logging.getLogger(__name__)
 
 _FORWARDED = frozenset({
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT, signal.SIGUSR1,
@@ -203,6 +207,112 @@ def _reap(pid: int) -> Ended | Literal["stopped"] | None:
             seen = Ended(exit_code, used.ru_utime + used.ru_stime, used.ru_maxrss * KIB)
 
 
+# How far the numbers that a command prints take it, whoever of its processes prints them.
+_RANK = re.compile(rb"\brank[ :=_-]?(\d{1,6})\b|^\[default(\d{1,6})\]:", re.IGNORECASE)
+_TOTAL = re.compile(rb"\s*/\s*([\d,_.e+]{1,40})")
+_SEQUENCES_MAX = 4096
+_QUIET_NUMBERS = 64  # eight ranks that are eight steps apart
+_REPEATED_NUMBERS = 6
+_Sequence = tuple[int | None, float | None]  # which rank prints, and of how many
+
+
+@dataclass(slots=True)
+class _Bar:
+    """Numbers that grow: the first, the highest, the longest stride, how many there were, and what of them is counted.
+
+    `is_clean`: nothing else was printed between them.
+    """
+
+    first: float
+    highest: float
+    stride: float = 0.0
+    numbers: int = 1
+    counted: float = 0.0
+    is_clean: bool = True
+
+    def grow(self, number: float) -> None:
+        self.stride = max(self.stride, number - self.highest)
+        self.highest, self.numbers = number, self.numbers + 1
+
+    @property
+    def length(self) -> float:
+        return self.highest - self.first
+
+    def repeats(self, other: "_Bar") -> bool:
+        """Return whether it went all the way that another did, by itself."""
+        return self.is_clean and self.numbers >= _REPEATED_NUMBERS and self.length >= other.length - other.stride
+
+
+class StepNumbers:
+    """One sequence of printed numbers. Counting begins with the first, since a run may go on from a checkpoint.
+
+    The highest counts, since a lagging rank and a bar between two others (an evaluation's) print lower ones. A bar that
+    begins again counts as well: at once where the one before had come to its end, else when it has gone the same way,
+    or half of it with nothing of the other for a while. Where the one before goes on after all, what was counted of the
+    other is taken off what comes.
+    """
+
+    def __init__(self) -> None:
+        self.counted = 0.0
+        self._bars: list[_Bar] = []  # the current one last, before it the one that it began after
+        self._again: _Bar | None = None
+        self._quiet = 0  # numbers since the current bar went on
+
+    def take(self, number: float, total: float | None = None) -> None:
+        """Count one number, of `total` where the line says it."""
+        if not self._bars:
+            self._bars.append(_Bar(number, number))
+            return
+        bar, again = self._bars[-1], self._again
+        self._quiet += 1
+        if number > bar.highest:
+            self._go_on(number)
+        elif again is None or number <= again.first:
+            self._fall(number, total)
+        elif number > again.highest:
+            again.grow(number)
+            if again.length >= bar.length / 2 and self._quiet >= _QUIET_NUMBERS:
+                self._begin_again(again)
+        else:
+            again.is_clean = False
+
+    def settle(self) -> None:
+        """Count what began again and has not gone far: no more will come."""
+        if self._again is not None and self._again.length >= self._bars[-1].length / 2:
+            self._begin_again(self._again)
+
+    def _fall(self, number: float, total: float | None) -> None:
+        bar, again = self._bars[-1], self._again
+        if again is not None and again.repeats(bar):
+            self._begin_again(again)
+            bar = again
+        if number < bar.highest and number <= bar.first:
+            is_alone = again is None or number < again.first or again.numbers > 1
+            self._again = _Bar(number, number, is_clean=is_alone)
+            if total is not None and bar.highest >= total:
+                self._begin_again(self._again)
+        elif again is not None:
+            again.is_clean = False
+
+    def _begin_again(self, again: _Bar) -> None:
+        self._bars, self._again, self._quiet = [self._bars[-1], again], None, 0
+        again.counted = again.length
+        self.counted += again.counted
+
+    def _go_on(self, number: float) -> None:
+        bar, again = self._bars[-1], self._again
+        if again is not None and again.repeats(bar) and number - again.highest <= again.stride:
+            self._begin_again(again)
+            bar = again
+        self._again, self._quiet, former = None, 0, self._bars[0]
+        if former is not bar and number > former.highest > bar.highest and number - bar.highest > bar.stride:
+            self.counted -= bar.counted
+            self._bars, bar = [former], former
+        self.counted += number - bar.highest
+        bar.counted += number - bar.highest
+        bar.grow(number)
+
+
 # Count a command's steps in what it prints, passing every byte on: `gpuledger run --steps-from RE`.
 #
 # The command then writes to a pipe instead of our own stdout and stderr, which is why this is asked for and not usual.
@@ -213,7 +323,7 @@ WAIT = "wait"  # the group of the pattern that says how many seconds each of a l
 
 
 def step_pattern(given: str) -> re.Pattern[bytes]:
-    """Return the pattern that marks a step: each match is one, or says its number in the first group.
+    """Return the pattern that marks a step: each match is one, or says its number in the group `step`, or the first.
 
     A group named `wait` says how many seconds a step waited for data; it is not the first for that.
 
@@ -249,7 +359,9 @@ class StepCounter:
         self._pattern = pattern
         self._lock = threading.Lock()
         self._steps = 0
-        self._highest: int | None = None
+        self._lines = 0  # that are a step each
+        self._sequences: dict[_Sequence, StepNumbers] = {}
+        self._unread, self._unread_example = 0, ""
         self._waited_seconds: float | None = None  # since the last reading, where a line said it
         self._told: int | None = None
         self._ends: dict[int, int] = {}
@@ -274,6 +386,12 @@ class StepCounter:
         """Wait for the last bytes. A process that the command left behind may hold the pipes for longer."""
         for copier in self._threads:
             copier.join(timeout_seconds)
+        if self._unread:
+            _LOG.warning(
+                "--steps-from found %d lines whose number cannot be read, such as %r; they are not counted",
+                self._unread,
+                self._unread_example,
+            )
 
     def read(self) -> Reading:
         """Return the steps since the last reading, and how long they waited for data where the lines say it."""
@@ -292,6 +410,10 @@ class StepCounter:
                 self._count([line])
                 line = b""
         self._count([line])
+        with self._lock:
+            for each in self._sequences.values():
+                each.settle()
+            self._steps += self._growth()
         os.close(reading)
 
     def _count(self, lines: list[bytes]) -> None:
@@ -305,16 +427,33 @@ class StepCounter:
     def _advance(self, match: re.Match[bytes]) -> int:
         """Return how far a line takes the run: one step, or up to the number that it names.
 
-        Counting begins with the first number, since a run may go on from a checkpoint. A smaller one takes nothing
-        back.
+        Each rank that names itself, and each length of a bar, is a sequence of its own; the longest of them counts.
         """
         wait = match.re.groupindex.get(WAIT)
-        said = next((group for place, group in enumerate(match.groups(), 1) if place != wait), None) or b""
-        if not said.isdigit():
-            return 1
-        number = int(said[:18])
-        before, self._highest = self._highest, number
-        return 0 if before is None else max(0, number - before)
+        named = match.re.groupindex.get("step")
+        places = [named] if named else [place for place in range(1, match.re.groups + 1) if place != wait]
+        place = next((place for place in places if match[place] is not None), None)
+        if place is None:
+            self._lines += 1
+        else:
+            self._take(match, place)
+        return self._growth()
+
+    def _growth(self) -> int:
+        counted = max((each.counted for each in self._sequences.values()), default=0.0)
+        return max(0, self._lines + int(counted) - self._steps)
+
+    def _take(self, match: re.Match[bytes], place: int) -> None:
+        number = number_said(match[place].decode("utf-8", "replace"))
+        if number is None:
+            self._unread, self._unread_example = self._unread + 1, match[place][:40].decode("utf-8", "replace")
+            return
+        total = _TOTAL.match(match.string, match.end(place))
+        of = number_said(total[1].decode()) if total else None
+        rank = _RANK.search(match.string, 0, match.start(place))
+        sequence: _Sequence = (int(rank[1] or rank[2]) if rank else None, of)
+        if sequence in self._sequences or len(self._sequences) < _SEQUENCES_MAX:
+            self._sequences.setdefault(sequence, StepNumbers()).take(number, of)
 
 
 def _wait_seconds(match: re.Match[bytes]) -> float | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from agent.errors import UnreadError
+from agent.wire.bounded import compiled
 from agent.wire.serving import ENGINES, WITHIN_A_PART, Engine, Series
 
 # Samples out of Prometheus's text format: those of a few names, from a page that may have a hundred thousand others.
@@ -23,9 +24,9 @@ _KEPT_BYTES_MAX = 8 * 2**20
 _START = "process_start_time_seconds"  # source: prometheus_client and its kin, "process_*"
 _CREATED = "_created"
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
-# Possessive throughout: what nearly is a line must not take long either.
-_LINE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+)\})?[ \t]++(\S++)')
-_LABEL = re.compile(r'([a-zA-Z_]\w*+)="((?:[^"\\]++|\\.)*+)"')
+# What nearly is a line must not take long either.
+_LINE = compiled(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?[ \t]++(\S++)')
+_LABEL = compiled(r'([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"')
 _ESCAPE = re.compile(r"\\(.)")
 
 FOREIGN = "is not a metrics page of a serving engine that is known (docs/services.md)"

@@ -27,7 +27,7 @@ _TOML_LINES_MOST = 100_000
 _KEY_PARTS_MOST = 8  # that dots join
 
 
-def _compiled(expression: str, flags: re.RegexFlag = re.DOTALL) -> re.Pattern[str]:
+def compiled(expression: str, flags: re.RegexFlag = re.DOTALL) -> re.Pattern[str]:
     """Compile an expression whose repeats give nothing back (`++`, `*+`); Python 3.10 has none such, and takes others.
 
     Where those of a string end, all of the expression does: others find the same, and remember more meanwhile (two
@@ -36,8 +36,8 @@ def _compiled(expression: str, flags: re.RegexFlag = re.DOTALL) -> re.Pattern[st
     return re.compile(expression if sys.version_info >= (3, 11) else re.sub(r"([+*])\+", r"\1", expression), flags)
 
 
-_JSON_STRINGS = _compiled(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)')
-_TOML_STRINGS = _compiled(
+_JSON_STRINGS = compiled(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)')
+_TOML_STRINGS = compiled(
     r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5}|\\?\Z)'
     r"|'''(?:[^']++|'(?!''))*+(?:'{3,5}|\Z)"
     r'|"(?:[^"\\\n]++|\\[^\n])*+(?:"|\\?(?=\n|\Z))'
@@ -46,7 +46,7 @@ _TOML_STRINGS = _compiled(
 )
 _BRACKETS = re.compile(r"[\[{]+|[\]}]+")
 _NUMBER = re.compile(rf"(?<![\w.+-])[+-]?[0-9][\w.:+-]{{{DIGITS_MOST}}}", re.ASCII)
-_LONG_KEY = _compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_KEY_PARTS_MOST}}}", re.ASCII)
+_LONG_KEY = compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_KEY_PARTS_MOST}}}", re.ASCII)
 
 
 class TooMuchError(ValueError):
@@ -142,3 +142,28 @@ def _require(values: int, most_values: int, bare: str, deepest: int) -> None:
         raise TooMuchError(f"it has {values:,} values; the maximum is {most_values:,}")
     if too_long_a_number(bare):
         raise TooMuchError(f"a number has over {DIGITS_MOST} digits")
+
+
+_PRINTED = re.compile(
+    r"(?P<whole>\d{1,3}(?P<sign>[,_'\u2019\u00a0\u202f ])\d{3}(?:(?P=sign)\d{3})*|\d*)"
+    r"(?P<rest>(?:\.\d*)?(?:e[+-]?\d{1,2})?)",
+    re.IGNORECASE,
+)
+_PRINTED_CHARACTERS_MOST = 40
+
+
+def number_said(text: str) -> float | None:
+    """Return a number as people and progress bars print it, 39.00, 2e+3 or 1,000; None where it is not one.
+
+    Beyond 2**53 nobody knows whether one more was meant.
+    """
+    text = text.strip()
+    found = _PRINTED.fullmatch(text) if len(text) <= _PRINTED_CHARACTERS_MOST else None
+    if found is None or not any(letter.isdigit() for letter in found["whole"] + found["rest"].partition("e")[0]):
+        return None
+    whole = found["whole"].replace(found["sign"], "") if found["sign"] else found["whole"]
+    try:
+        value = float(whole + found["rest"])
+    except ValueError:
+        return None
+    return value if value <= 2**53 else None

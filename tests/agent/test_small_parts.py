@@ -2,14 +2,19 @@
 
 import json
 import os
+import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.errors import ConfigError, EnvelopeError
-from agent.run.command import StepCounter, reports_here, spoken, step_pattern
+from agent.run.command import StepCounter, StepNumbers, reports_here, spoken, step_pattern
 from agent.run.watch import ChosenGpus, Gpu, Subject, visible, visible_gpus
 from agent.source import Row
+from agent.wire.bounded import number_said
 from agent.wire.recording import RecordingEnd, RecordingHeader, RecordingWriter, read_recording
 
 GPUS = [Gpu(f"GPU-{index:04x}-aa", index, "H100-80GB") for index in range(4)]
@@ -120,11 +125,82 @@ def told(pattern: str, *chunks: bytes) -> Row:
         (r"it (\d+)", [b"it 10\nit 5\nit 6\n"], 1),
         (r"it (\d+)?", [b"it \nit \n"], 2),
         (r"it (\d+)", [b"it " + b"9" * 400 + b"\n"], 0),
+        (r"it ([\d.]+)", [b"it 10.000\nit 39.00\n"], 29),
+        (r"it ([\d.e+]+)", [b"it 900\nit 1e+03\nit 2e+3\n"], 1100),
+        (r"it ([\d,]+)", [b"it 990\nit 1,000\nit 12,345,678\n"], 12_344_688),
+        (r"it (\S+)", [b"it 1\nit nan\nit --\nit 1e999\nit 5\n"], 4),
+        (r"(?P<loss>\S+) at (?P<step>\d+)", [b"2.5 at 1\n2.1 at 4\n"], 3),
     ],
 )
 def test_steps_in_lines(pattern: str, chunks: list[bytes], steps: int) -> None:
     """Lines may come in pieces, progress bars return without a new line, and a run may begin again lower."""
     assert counted(pattern, *chunks) == steps
+
+
+def test_a_number_that_cannot_be_read_is_no_step_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, when all is over."""
+    counter = StepCounter("r", step_pattern(r"it (\S+)"))
+    counter._count([b"it 1", b"it soon", b"it later", b"it 3"])
+    counter.finish(0)
+    assert counter._steps == 2
+    assert "found 2 lines whose number cannot be read, such as 'later'" in caplog.text
+
+
+def numbers(taken: Iterable[int | tuple[int, int]]) -> float:
+    """Return what is counted of numbers one after another, some with their total."""
+    steps = StepNumbers()
+    for number in taken:
+        steps.take(*([number] if isinstance(number, int) else number))
+    steps.settle()
+    return steps.counted
+
+
+TRAINING, EVALUATION = range(1, 101), range(61)
+
+
+@pytest.mark.parametrize(
+    ("taken", "steps"),
+    [
+        ([*TRAINING, *TRAINING], 198),
+        ([*range(10, 101, 10)] * 3, 270),
+        ([*range(51), *range(11)] * 5, 250),
+        ([*range(1, 31), *TRAINING], 128),
+        ([*range(1, 31), *range(21, 101)], 99),
+        ([number for start in (0, 100, 200) for number in (*range(start + 1, start + 101), *EVALUATION)], 299),
+        ([(number, 5) for number in (0, 3, 5, 0, 5)], 10),
+        ([7], 0),
+        ([], 0),
+    ],
+)
+def test_what_begins_again_counts_and_what_lies_between_does_not(taken: list[int], steps: int) -> None:
+    """Epochs, a training that was started again, one that went on from a checkpoint, and evaluations between."""
+    assert numbers(taken) == steps
+
+
+@given(st.integers(2, 8), st.integers(40, 200), st.floats(0, 1.9), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_ranks_that_all_print_count_once(ranks: int, last: int, skew: float, stride: int, by: random.Random) -> None:
+    """Whatever their order; who says which rank it is may even print all of its lines at once."""
+    lines = [
+        (step + stride * skew * by.random(), rank, step) for step in range(0, last, stride) for rank in range(ranks)
+    ]
+    highest = max(step for _, _, step in lines)
+    assert highest - stride <= numbers(step for _, _, step in sorted(lines)) <= highest
+    named = b"".join(b"[rank%d] it %d\n" % (rank, step) for _, rank, step in sorted(lines, key=lambda line: line[1:]))
+    assert counted(r"it (\d+)", named) == highest
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("39.00", 39), ("2e+3", 2000), ("2E3", 2000), ("1,000", 1000), ("1_000_000", 1e6), ("1 000", 1000), (".5", 0.5),
+        ("007", 7), (" 8 ", 8), ("12,34", None), ("1,000,00", None), ("nan", None), ("inf", None), ("", None),
+        (".", None), ("e5", None), ("-3", None), ("0x10", None), ("1e99", None), ("9" * 41, None), ("1,000_000", None),
+        ("\u0663", 3),
+    ],
+)  # fmt: skip
+def test_a_number_as_people_print_it(text: str, number: float | None) -> None:
+    """What is none is none, and not the beginning of one."""
+    assert number_said(text) == number
 
 
 @pytest.mark.parametrize(

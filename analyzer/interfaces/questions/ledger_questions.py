@@ -69,7 +69,9 @@ RUN = Question(
         argument("subject", metavar="RUN", help="a run's id or a unique end of it, its name, or last"),
         argument("--traffic", action="store_true", help="traffic matrix, host by host or rack by rack"),
         argument(
-            "--steps-from", metavar="RE", help="a step's line in --log; its groups: step, and seconds (of it) or time"
+            "--steps-from",
+            metavar="RE",
+            help="a step's line in --log; its groups: step, and seconds, milliseconds, per_second or time",
         ),
         argument("--log", type=Path, metavar="FILE", help="the run's output, to read its step time from"),
     ),

@@ -6,18 +6,20 @@ shorter lag repeats nearly as well and fits into it a whole number of times, nob
 is named.
 
 `gpuledger run --steps-from` counts lines as they are printed and knows when. A log that was kept must say the time
-itself: the pattern's named groups are `seconds` (of a step), or `time` (of the line), with or without `step` (its
-number).
+itself: the pattern's named groups are `seconds` or `milliseconds` (of a step) or `per_second` (steps), or `time` (of
+the line), with or without `step` (its number). Where a pattern has both they are held against each other.
 """
 
+import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite, sqrt
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from agent.wire.bounded import number_said
 from analyzer.errors import ConfigError
 from analyzer.states import Confidence
 
@@ -241,9 +243,19 @@ def longest_even(samples: Sequence[tuple[int, int, float]]) -> tuple[float, tupl
 
 MAX_LOG_BYTES = 256 * 1024 * 1024
 _MAX_LINE_BYTES = 65_536  # as in agent/run: what is beyond it in a line is not searched
-_GROUPS = ("step", "seconds", "time")
+_SECONDS_OF: Mapping[str, Callable[[float], float]] = {
+    "seconds": lambda value: value,
+    "milliseconds": lambda value: value / 1000,
+    "per_second": lambda value: 1 / value,
+}
+_GROUPS = ("step", *_SECONDS_OF, "time")
 _INTERVALS_LEAST = 3
 _EPOCH_MILLISECONDS = 1e11  # a plain number above this counts milliseconds since 1970: in seconds it were the year 5138
+_APART = 3.0  # times of lines have time between steps in them, evaluations and checkpoints; three times is another unit
+# As glog writes it (1124, 20261124), Go (2026/11/24), detectron2 (11/24), or without a date.
+_MOMENT = re.compile(r"(?:(\d{4})?[-/]?(\d{2})[-/]?(\d{2})[ T])?(\d{2}:\d{2}:\d{2}(?:\.\d+)?)")
+_NO_YEAR = "2000"  # a leap year, where none is said: only differences count
+_LOG = logging.getLogger(__name__)
 
 
 def step_pattern(given: str) -> re.Pattern[str]:
@@ -262,7 +274,7 @@ def step_pattern(given: str) -> re.Pattern[str]:
         raise ConfigError(
             f"--steps-from {given!r} has an unknown group {unknown[0]!r}; groups are {', '.join(_GROUPS)}"
         )
-    if not {"seconds", "time"} & set(pattern.groupindex):
+    if not {*_SECONDS_OF, "time"} & set(pattern.groupindex):
         raise ConfigError(
             f"--steps-from {given!r} captures no time: name a group for it, as in 'step .* (?P<seconds>[0-9.]+) s'"
         )
@@ -273,7 +285,8 @@ def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
     """Return the median time of the steps that a log tells.
 
     Raises:
-        ConfigError: the file cannot be read or is too large; nothing in it matches, or what matches is no time.
+        ConfigError: the file cannot be read or is too large; nothing in it matches, what matches is no time, or the
+            times of its steps and of its lines contradict each other.
     """
     try:
         if path.exists() and not path.is_file():
@@ -289,50 +302,102 @@ def by_log(path: Path, pattern: re.Pattern[str]) -> StepTime:
         raise ConfigError(f"cannot read --log {path}: {error.strerror}") from error
     if not matches:
         raise ConfigError(f"no line of {path} matches --steps-from {pattern.pattern!r}")
-    seconds = "seconds" in pattern.groupindex
-    times = [_seconds(match) for match in matches] if seconds else list(_between(matches, pattern))
+    units = [unit for unit in _SECONDS_OF if unit in pattern.groupindex]
+    said = [seconds for match in matches if (seconds := _seconds(match, units)) is not None] if units else []
+    between = list(_between(matches, pattern)) if "time" in pattern.groupindex else []
+    times = said or between
     if len(times) < _INTERVALS_LEAST:
         raise ConfigError(f"{path} has {len(times)} step times; {_INTERVALS_LEAST} are needed for a median")
-    return StepTime(sorted(times)[(len(times) - 1) // 2], "log", "high", len(times))
+    median = _median(times)
+    if said and len(between) >= _INTERVALS_LEAST:
+        _agree(median, _median(between), units)
+    if median > _STEP_MAX_SECONDS:
+        _LOG.warning(
+            "a step of %s takes %.0f s: more than five minutes is rare; are they milliseconds (?P<milliseconds>…)?",
+            path,
+            median,
+        )
+    return StepTime(median, "log", "high", len(times))
+
+
+def _median(times: Sequence[float]) -> float:
+    return sorted(times)[(len(times) - 1) // 2]
+
+
+def _agree(said: float, between: float, units: Sequence[str]) -> None:
+    """Raise where what lines say of their steps cannot be, by the times at which they were written."""
+    if said > _APART * between or between > 10 * _APART * said:
+        raise ConfigError(
+            f"--steps-from: by {' and '.join(units)} a step takes {said:.3g} s, by its lines' times {between:.3g} s;"
+            " name the group for its unit: seconds, milliseconds or per_second"
+        )
 
 
 def _lines(log: BinaryIO) -> Iterator[str]:
-    is_rest = False
-    while line := log.readline(_MAX_LINE_BYTES):
-        if not is_rest:
-            # Progress bars write over their line: the last word on it counts as a line of its own.
-            yield from line.decode("utf-8", "replace").rstrip("\r\n").split("\r")
-        is_rest = not line.endswith(b"\n")
+    """Yield lines; what a progress bar writes over its line is one of its own, however long the file's only line is."""
+    rest, is_cut = b"", False
+    while chunk := log.read(_MAX_LINE_BYTES):
+        *lines, rest = re.split(rb"[\r\n]", rest + chunk)
+        for line in lines:
+            if line and not is_cut:
+                yield line[:_MAX_LINE_BYTES].decode("utf-8", "replace")
+            is_cut = False
+        if len(rest) > _MAX_LINE_BYTES:
+            if not is_cut:
+                yield rest[:_MAX_LINE_BYTES].decode("utf-8", "replace")
+            rest, is_cut = b"", True
+    if rest and not is_cut:
+        yield rest.decode("utf-8", "replace")
 
 
-def _seconds(match: re.Match[str]) -> float:
-    try:
-        found = float(match["seconds"])
-    except (TypeError, ValueError):
-        found = -1.0
-    if not isfinite(found) or found <= 0:
-        raise ConfigError(
-            f"--steps-from takes {match['seconds']!r} for seconds in {match[0][:80]!r}; it is not a valid time"
-        )
-    return found
+def _seconds(match: re.Match[str], units: Sequence[str]) -> float | None:
+    """Return what a line says of its step, None where none of its groups took part.
+
+    Raises:
+        ConfigError: what it says is no time.
+    """
+    unit = next((unit for unit in units if match[unit] is not None), None)
+    if unit is None:
+        return None
+    value = number_said(match[unit])
+    if not value:
+        raise ConfigError(f"--steps-from takes {match[unit]!r} for {unit} in {match[0][:80]!r}; it is not a valid time")
+    return _SECONDS_OF[unit](value)
 
 
 def _between(matches: list[re.Match[str]], pattern: re.Pattern[str]) -> Iterator[float]:
-    """Yield the seconds that each step took between two lines. A number that falls is a new beginning."""
+    """Yield the seconds that each step took between two lines.
+
+    Lower numbers are those of a rank that lags, or of a new beginning: that it is if the higher ones do not go on.
+    """
     numbered = "step" in pattern.groupindex
-    before: tuple[int, float] | None = None
+    highest: tuple[float, float] | None = None
+    again: tuple[float, float] | None = None
+    since: list[float] = []  # of the steps that may be a new beginning's
     for place, match in enumerate(matches):
         text = match["step"] if numbered else None
-        if numbered and (text is None or not text.isdecimal() or len(text) > 18):
+        number = float(place) if not numbered else number_said(text or "")
+        if number is None:
             raise ConfigError(f"--steps-from takes {text!r} for a step's number in {match[0][:80]!r}")
-        number, at = int(text) if text else place, _moment(match)
-        if before is not None and number > before[0] and at >= before[1]:
-            yield (at - before[1]) / (number - before[0])
-        before = (number, at)
+        here = number, _moment(match)
+        if again is not None and len(since) >= _INTERVALS_LEAST and again[0] >= (highest or again)[0] < number:
+            yield from since
+            highest, again, since = again, None, []
+        if highest is None or number > highest[0]:
+            if highest is not None and here[1] >= highest[1]:
+                yield (here[1] - highest[1]) / (number - highest[0])
+            highest, again, since = here, None, []
+        else:
+            if again is not None and number > again[0] and here[1] >= again[1]:
+                since.append((here[1] - again[1]) / (number - again[0]))
+            else:
+                since = []
+            again = here
+    yield from since
 
 
 def _moment(match: re.Match[str]) -> float:
-    """Return the time of a line in seconds: an ISO date and time, or seconds or milliseconds since 1970."""
+    """Return the time of a line in seconds: date and time as logs write them, or seconds or milliseconds since 1970."""
     text = (match["time"] or "").strip().replace(",", ".")
     try:
         number = float(text)
@@ -340,6 +405,8 @@ def _moment(match: re.Match[str]) -> float:
             return number / 1000 if number > _EPOCH_MILLISECONDS else number
     except ValueError:
         pass
+    if plain := _MOMENT.fullmatch(text):
+        text = f"{plain[1] or _NO_YEAR}-{plain[2] or '01'}-{plain[3] or '01'} {plain[4]}"
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:

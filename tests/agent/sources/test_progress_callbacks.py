@@ -27,6 +27,62 @@ from transformers import Trainer
 from hugging_face import GpuledgerCallback
 Trainer([GpuledgerCallback()], max_steps=110, save_steps=5, resumed_at=100).train()
 """
+ODD = """
+import numbers, pathlib
+from gpuledger_progress import tell
+class Int64:
+    def __init__(self, value): self.value = value
+    def __index__(self): return self.value
+    __int__ = __index__
+class Scalar:
+    def __init__(self, value): self.value = value
+    def item(self): return self.value
+class Broken:
+    def __getattr__(self, name): raise RuntimeError(name)
+    def __str__(self): raise RuntimeError("no text")
+tell(step=0, tokens=0)
+tell(step=Int64(3), tokens=Scalar(900), samples=None)
+tell(step=Broken())
+tell(step=3, tokens=float("nan"))
+tell(step={1: 2}, checkpoint=object)
+tell(step=4, checkpoint=pathlib.Path("checkpoints") / "ckpt-4")
+tell(step=5, checkpoint="x" * 300_000)
+print("trained to the end")
+"""
+PARALLEL = """
+from types import SimpleNamespace as Some
+from hugging_face import _batch
+asked = dict(train_batch_size=32, gradient_accumulation_steps=2, world_size=8)
+mesh = Some(tp_size=2, cp_size=2, pp_size=1)
+assert _batch(Some(**asked), Some(), {}) == 32 * 2 * 8
+assert _batch(Some(**asked), Some(train_batch_size=4), {}) == 4 * 2 * 8, "auto_find_batch_size"
+assert _batch(Some(**asked), Some(), {"model": Some(_tp_size=8, tp_size=8)}) == 32 * 2
+assert _batch(Some(**asked, parallelism_config=mesh), Some(), {"model": Some(tp_size=2)}) == 32 * 2 * 2
+from gpuledger_progress import tell
+tell(step=0)
+tell(step=1, checkpoint="checked")
+"""
+BARE = """
+from types import SimpleNamespace as Some
+from hugging_face import GpuledgerCallback
+callback = GpuledgerCallback()
+state = Some(is_world_process_zero=True, global_step=0)
+for hook in ("on_train_begin", "on_step_end", "on_save", "on_train_end"):
+    getattr(callback, hook)(None, state, None)
+    getattr(callback, hook)(None, None, None)
+    state.global_step += 4
+"""
+TWO_OPTIMIZERS = """
+from types import SimpleNamespace as Some
+from lightning_progress import GpuledgerCallback
+callback, trainer = GpuledgerCallback(samples_per_step=256), Some(is_global_zero=True, global_step=0)
+callback.on_train_start(trainer, None)
+for batch in range(100):
+    trainer.global_step += 2
+    callback.on_train_batch_end(trainer, None, None, None, batch)
+callback.on_train_end(trainer, None)
+callback.on_train_end(None, None)
+"""
 WAITS = """
 import time
 from gpuledger_progress import tell
@@ -112,6 +168,34 @@ def test_lightning(source: ProgressSource, tmp_path: Path) -> None:
     run(LIGHTNING, tmp_path / "progress.sock")
     sums = summed(source, lambda sums: sums.get("steps") == 10)
     assert (sums["samples"], sums["tokens"], sums["checkpoints"] > 0) == (2560, 40960, True)
+
+
+def test_whatever_it_is_handed_the_run_goes_on(source: ProgressSource, tmp_path: Path) -> None:
+    """Numbers of array libraries and paths are told; what is neither is left out."""
+    run(ODD, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: bool(sums.get("checkpoints")))
+    assert (sums["steps"], sums["tokens"], sums["checkpoints"]) == (4, 900, 1)
+
+
+def test_a_batch_counts_once_for_all_that_share_it(source: ProgressSource, tmp_path: Path) -> None:
+    """As the Trainer's own total has it."""
+    run(PARALLEL, tmp_path / "progress.sock")
+    assert summed(source, lambda sums: bool(sums.get("checkpoints")))["steps"] == 1
+
+
+def test_a_trainer_without_what_it_should_have_goes_on(source: ProgressSource, tmp_path: Path) -> None:
+    """Its steps are told, and no samples."""
+    run(BARE, tmp_path / "progress.sock")
+    sums = summed(source, lambda sums: sums.get("steps") == 12)
+    assert not sums.get("samples")
+
+
+def test_a_step_of_lightning_is_a_batch_however_many_optimizers_take_one(
+    source: ProgressSource, tmp_path: Path
+) -> None:
+    """Its own step counts each of them."""
+    run(TWO_OPTIMIZERS, tmp_path / "progress.sock")
+    assert summed(source, lambda sums: sums.get("steps") == 100)["samples"] == 25_600
 
 
 def test_waits_for_data(source: ProgressSource, tmp_path: Path) -> None:

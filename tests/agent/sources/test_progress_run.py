@@ -94,3 +94,27 @@ def test_where_no_socket_can_be_had_the_run_goes_on(tmp_path: Path, monkeypatch:
     with closing(OwnProgress("declared/here/1", PROC, (), None)) as own:
         assert own.source is None
         assert own.environment == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "printed", "steps"),
+    [
+        (
+            r"step (\d+)/",
+            "for s in range(1, 101): print(f'[rank0] step {s}/100\\n[rank1] step {max(1, s - 1)}/100')",
+            99,
+        ),
+        (r"step=([\d.]+)", "for s in range(10, 1001, 10): print(f'{s // 10}/100 [00:40, step={s}.000]')", 990),
+        (r"step=([\d.e+]+)", "for s in range(100, 3001, 100): print(f'{s}/- [00:10<?, step={s:.3g}]')", 2900),
+        (r"step ([\d,]+)", "for s in range(0, 2001, 10): print(f'step {s:,} | loss 3.1')", 2000),
+    ],
+)
+def test_numbers_as_frameworks_print_them(tmp_path: Path, pattern: str, printed: str, steps: int) -> None:
+    """Two ranks, NeMo's decimals and exponents, and separators."""
+    subprocess.run(
+        [*RUN, "--steps-from", pattern, "--", sys.executable, "-c", printed],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, check=True,
+    )  # fmt: skip
+    (path,) = tmp_path.glob("run-*.json")
+    rows = [row for body in read_recording(path).batches for row in rows_of(body, "progress")]
+    assert sum(row["steps"] or 0 for row in rows) == steps
