@@ -12,7 +12,8 @@ from agent import child
 
 child.keep_apart()
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from agent.child import installed_version
@@ -396,7 +397,8 @@ def _call(command: Command, arguments: list[str]) -> int:
         return _fail(sentence, USAGE)
     mask = _umask(command)
     try:
-        return command.load()(arguments)
+        with _ended_by_term(command):
+            return command.load()(arguments)
     except (AgentConfigError, CollectorConfigError, AnalyzerConfigError) as error:
         return _fail(str(error), USAGE)
     except (AgentError, CollectorError, AnalyzerError) as error:
@@ -407,6 +409,25 @@ def _call(command: Command, arguments: list[str]) -> int:
         return INTERRUPTED
     finally:
         os.umask(mask)
+
+
+@contextmanager
+def _ended_by_term(command: Command) -> Iterator[None]:
+    """Let SIGTERM end a daemon while it still starts: the first process of a container ignores what it has no word on.
+
+    Once it runs it has handlers of its own.
+    """
+    from signal import SIG_DFL, SIGTERM, getsignal, signal
+    from threading import current_thread, main_thread
+
+    if command.name not in ("serve", "agent") or current_thread() is not main_thread() or getsignal(SIGTERM) != SIG_DFL:
+        yield
+        return
+    signal(SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal(SIGTERM, SIG_DFL)
 
 
 def _umask(command: Command) -> int:

@@ -52,7 +52,9 @@ class CollectorConfig:
     store: Path = _setting(Path("gpuledger.duckdb"), "the DuckDB file that holds everything")  # noqa: RUF009
     listen: str = _setting("127.0.0.1:8470", "address and port; anything but loopback needs tokens or keys")
     tokens: tuple[str, ...] = _setting((), f"tokens that grant access; at least {_MIN_TOKEN} characters each")
-    tls_certificate: str = _setting("", "file of the certificate and its chain, for https; read again on SIGHUP")
+    tls_certificate: str = _setting(
+        "", "file of the certificate and its chain, for https; read again when it changes, and on SIGHUP"
+    )
     tls_key: str = _setting("", "file of that certificate's key")
     body_bytes: int = _setting(16 * 2**20, "maximum size of a batch, compressed", 1024)
     unpacked_bytes: int = _setting(64 * 2**20, "maximum size of a batch, uncompressed", 1024)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.routing import compile_path
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.access.access import Access
 from collector.access.secret import SECURE_COOKIE, cookie_of, presented
@@ -114,12 +114,13 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/runs/{run_id:path}", Right.READ),
     Endpoint("GET", "/findings/{finding_id}", Right.READ),
 )
+AS_GET: Final = ("HEAD", "OPTIONS")  # what balancers and probes ask with: the answer is that of GET, without its body
 UNKNOWN: Final = Endpoint("*", "(unknown)", Right.CHANGE)
 
 
 def endpoint_of(method: str, path: str) -> Endpoint:
     """Return the route that a request is for, with the matching of the router itself; UNKNOWN where there is none."""
-    wanted = "GET" if method == "HEAD" else method
+    wanted = "GET" if method in AS_GET else method
     plain, patterns = _sorted()
     found = plain.get((wanted, path))
     if found is not None:
@@ -140,7 +141,7 @@ _FORM_SECONDS = 10.0
 _FIELDS_MOST = 100
 FIELD = "csrf"
 _HEADER = b"x-csrf-token"
-SAFE = ("GET", "HEAD", "OPTIONS")
+SAFE = ("GET", *AS_GET)
 
 
 def is_form(headers: dict[bytes, bytes]) -> bool:
@@ -227,6 +228,22 @@ def _again(content: bytes, receive: Receive) -> Receive:
     return replay
 
 
+def _without_body(send: Send, method: str) -> Send:
+    """Return what sends the head of an answer alone; to HEAD with the length that the body has."""
+
+    async def head(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            if message.get("more_body"):
+                return
+            message = {"type": "http.response.body"}
+        elif method == "OPTIONS":
+            kept = [(name, value) for name, value in message["headers"] if name.lower() != b"content-length"]
+            message = {**message, "headers": [*kept, (b"content-length", b"0"), (b"allow", b"GET, HEAD, OPTIONS")]}
+        await send(message)
+
+    return head
+
+
 _WITHOUT_HOST = ("/healthz", "/readyz")
 _AUDITED = (Right.READ, Right.CHANGE)
 
@@ -248,6 +265,8 @@ class Gate:
             await self._app(scope, receive, send)
         if scope["type"] != "http":  # there is no other way in
             return
+        if scope["method"] in AS_GET:
+            scope, send = {**scope, "method": "GET"}, _without_body(send, scope["method"])
         endpoint = self._named(scope["method"], scope["path"])
         headers = dict(scope["headers"])
         try:

@@ -9,6 +9,7 @@ import os
 import shlex
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 from collector.access.access import Access
@@ -37,17 +38,42 @@ def check_certificate(config: CollectorConfig) -> None:
             ) from error
 
 
-def renew_certificate(context: ssl.SSLContext | None, config: CollectorConfig) -> None:
-    """Let handshakes from now on show the certificate that lies there now; one that cannot be used changes nothing."""
-    if context is None:
-        return
-    try:
-        check_certificate(config)  # aside first: a context would keep a certificate without its key
-        _load(context, config)
-    except (ConfigError, OSError) as error:
-        _LOG.error("the old certificate stays in use: %s", error)
-        return
-    _LOG.warning("the certificate %s was reloaded", config.tls_certificate)
+class ServedCertificate:
+    """The certificate that handshakes show: what was loaded last, and not what lies on the disk. `pem` is its text."""
+
+    def __init__(self, context: ssl.SSLContext, config: CollectorConfig) -> None:
+        self._context = context
+        self._config = config
+        self._files = self._state()
+        self.pem = Path(config.tls_certificate).read_text()
+
+    def look(self) -> None:
+        """Load the files where they have changed since somebody last looked."""
+        if (files := self._state()) != self._files:
+            self._files = files
+            self.renew()
+
+    def renew(self) -> None:
+        """Let handshakes from now on show the certificate that lies there; one that cannot be used changes nothing."""
+        self._files = self._state()
+        try:
+            pem = Path(self._config.tls_certificate).read_text()
+            check_certificate(self._config)  # aside first: a context would keep a certificate without its key
+            _load(self._context, self._config)
+        except (ConfigError, OSError) as error:
+            _LOG.error("the old certificate stays in use: %s", error)
+            return
+        self.pem = pem
+        _LOG.warning("the certificate %s was reloaded", self._config.tls_certificate)
+
+    def _state(self) -> list[tuple[int, int, int]]:
+        """Return what tells files from what they were: who renews writes anew, renames, or turns a link."""
+        found = []
+        for name in (self._config.tls_certificate, self._config.tls_key):
+            with suppress(OSError):
+                there = Path(name).stat()
+                found.append((there.st_mtime_ns, there.st_size, there.st_ino))
+        return found
 
 
 def _load(context: ssl.SSLContext, config: CollectorConfig) -> None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -38,11 +38,17 @@ FATAL = "database has been invalidated"  # DuckDB's words: nothing will work unt
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so for batches to be taken, and one sentence of how it is."""
+    """One thing that was looked at, and one sentence of how it is. `needed`: without it no batches are to be sent."""
 
     name: str
     ok: bool
     sentence: str
+    needed: bool = True
+
+    @property
+    def refuses(self) -> bool:
+        """Whether batches are to be sent elsewhere."""
+        return self.needed and not self.ok
 
 
 _Probe = Callable[[], Check]
@@ -96,7 +102,7 @@ class Readiness:
         return [probe() for probe in self._probes]
 
     def _tell(self, checks: list[Check]) -> None:
-        wrong = [check.sentence for check in checks if not check.ok]
+        wrong = [check.sentence for check in checks if check.refuses]
         if wrong and self._was_ready is not False:
             _LOG.warning("not ready: %s", "; ".join(wrong))
         elif not wrong and self._was_ready is False:
@@ -147,8 +153,9 @@ def add_health(app: FastAPI, alive: Callable[[], bool], readiness: Readiness) ->
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
         checks = await readiness.checks()
-        ready = all(check.ok for check in checks)
-        body = {"ready": ready, "checks": [asdict(check) for check in checks]}
+        ready = not any(check.refuses for check in checks)
+        told = [{"name": check.name, "ok": check.ok, "sentence": check.sentence} for check in checks]
+        body = {"ready": ready, "checks": told}
         return JSONResponse(body, status_code=200 if ready else 503)
 
 
@@ -189,7 +196,10 @@ def check_store(store: Store) -> Check:
 
 
 class LakeFiles:
-    """Checks that the lake's files are there, as long as they were, and that none is known to be damaged."""
+    """Looks whether the lake's files are there, as long as they were, and none is known to be damaged.
+
+    Batches are taken and kept in the hot file while its catalogue is away, and beside files that are damaged.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -209,10 +219,10 @@ class LakeFiles:
         try:
             damages = glanced(self._store)
         except StoreError:
-            return Check("lake", False, "the lake's catalogue does not answer; see the log")
+            return Check("lake", False, "the lake's catalogue does not answer; see the log", needed=False)
         if damages:
             words = f"{len(damages):,} of the lake's files are damaged or missing; gpuledger admin doctor lists them"
-            return Check("lake", False, words)
+            return Check("lake", False, words, needed=False)
         return Check("lake", True, "the lake's files are present, and none is known to be damaged")
 
 

@@ -31,7 +31,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from agent.connection import OLDEST
-from collector.access.open_access import check_certificate, renew_certificate, require_way_in, tenant_of
+from collector.access.open_access import ServedCertificate, check_certificate, require_way_in, tenant_of
 from collector.config import CollectorConfig
 from collector.errors import ListenError
 from collector.http.app import create_app
@@ -148,6 +148,7 @@ def _bound_the_log() -> None:
 
 
 SOCKET, WATCHDOG = "NOTIFY_SOCKET", "WATCHDOG_USEC"
+CERTIFICATE_SECONDS = 10.0  # between two looks whether it was renewed
 _FEEDINGS = 3  # in the time that the watchdog waits
 STOPPING_MICROSECONDS = 90_000_000  # for requests, the last commit, a seal and the log; then systemd may kill
 
@@ -180,8 +181,11 @@ class _SupervisedServer(uvicorn.Server):
         alive: Callable[[], bool],
         answers: Callable[[], None],
         supervisor: Supervisor | None = None,
+        certificate: ServedCertificate | None = None,
     ) -> None:
         super().__init__(config)
+        self._certificate = certificate
+        self._looking: asyncio.Task[None] | None = None
         self._alive = alive
         self._answers = answers
         self._supervisor = supervisor or Supervisor()
@@ -195,13 +199,21 @@ class _SupervisedServer(uvicorn.Server):
             self._supervisor.tell("READY=1\nSTATUS=accepting batches")
             if self._supervisor.feed_seconds:
                 self._feeding = asyncio.create_task(self._feed(self._supervisor.feed_seconds))
+            if self._certificate is not None:
+                self._looking = asyncio.create_task(self._look_at(self._certificate))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say that the end has begun, and that it may take its time: what waits is written first."""
-        if self._feeding is not None:
-            self._feeding.cancel()
+        for task in (self._feeding, self._looking):
+            if task is not None:
+                task.cancel()
         self._supervisor.tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={STOPPING_MICROSECONDS}\nSTATUS=writing queued batches")
         await super().shutdown(sockets)
+
+    async def _look_at(self, certificate: ServedCertificate) -> None:
+        while True:
+            await asyncio.sleep(CERTIFICATE_SECONDS)
+            await asyncio.to_thread(certificate.look)
 
     async def _feed(self, every_seconds: float) -> None:
         while True:
@@ -233,7 +245,8 @@ def serve(config: CollectorConfig, settings: Path | None = None) -> None:
 
 
 def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
-    """Serve an application at the configured address until a signal ends it; SIGHUP reads the certificate again.
+    """Serve an application at the configured address until a signal ends it; what renews the certificate needs no
+    signal, and SIGHUP reads it at once.
 
     `words` are logged with that address once it answers.
 
@@ -246,9 +259,11 @@ def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
     bound = _listening_at(config)
     _bound_the_log()
     where = f"{'https' if config.tls_certificate else 'http'}://{config.listen}"
-    server = _SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where))
+    certificate = None if settings.ssl is None else ServedCertificate(settings.ssl, config)
+    app.state.certificate = certificate  # the doctor asks
+    server = _SupervisedServer(settings, app.state.alive, lambda: _LOG.info(words, where), certificate=certificate)
     _look_for_rings_seldom()
-    with bound, _signals_end(server), _hangup_renews(server, config):
+    with bound, _signals_end(server), _hangup_renews(certificate):
         server.run(sockets=[bound])
     _leave_the_busy()
 
@@ -351,11 +366,12 @@ def _signals_end(server: uvicorn.Server) -> Iterator[None]:
 
 
 @contextmanager
-def _hangup_renews(server: uvicorn.Server, config: CollectorConfig) -> Iterator[None]:
-    """Let SIGHUP read the certificate again; it would end the process otherwise."""
+def _hangup_renews(certificate: ServedCertificate | None) -> Iterator[None]:
+    """Let SIGHUP read the certificate again at once; it would end the process otherwise."""
 
     def renew(*_: object) -> None:
-        renew_certificate(getattr(server.config, "ssl", None), config)
+        if certificate is not None:
+            certificate.renew()
 
     before = signal.signal(signal.SIGHUP, renew)
     try:

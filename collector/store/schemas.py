@@ -28,8 +28,12 @@ def available() -> list[tuple[int, Path]]:
 
 def _applied(session: Session) -> set[int]:
     """Return the numbers that this store has applied; empty for a new store."""
-    known = session.rows("SELECT 1 FROM duckdb_tables() WHERE table_name = 'migrations'")
-    return {number for (number,) in session.rows("SELECT number FROM migrations")} if known else set()
+    try:  # DuckDB's list of tables would ask every attached catalogue, and the lake may be away
+        return {number for (number,) in session.rows("SELECT number FROM migrations")}
+    except StoreError as error:
+        if "does not exist" in str(error):
+            return set()
+        raise
 
 
 def migrate(session: Session) -> None:

@@ -221,7 +221,10 @@ def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:
     ignored = {} if writer is None else writer.metrics.ignored_counts()
     holder = lease.holder if lease is not None else None
     books_since = holder.since if holder is not None and holder.is_mine else None
-    return Live(job.last.error, None if sealer is None else sealer.failing, ignored, job.last.held, books_since)
+    failing = None if sealer is None else sealer.failing
+    certificate = getattr(app.state, "certificate", None)
+    pem = None if certificate is None else certificate.pem
+    return Live(job.last.error, failing, ignored, job.last.held, books_since, pem)
 
 
 def _collecting(config: CollectorConfig, store: Store) -> FastAPI:

@@ -21,6 +21,7 @@ from collector.config import CollectorConfig
 from collector.http.app import create_app
 from collector.pipeline.writer import Writer
 from collector.store.database import Store, open_store
+from collector.store.lake import LakeSettings
 from tests.waiting import PATIENCE_SECONDS, until
 
 
@@ -78,9 +79,11 @@ class Running:
 
 
 @contextmanager
-def running(config: CollectorConfig, writer_type: type[Writer] = Writer, *, lake: bool = False) -> Iterator[Running]:
+def running(
+    config: CollectorConfig, writer_type: type[Writer] = Writer, *, lake: bool | LakeSettings = False
+) -> Iterator[Running]:
     """Serve a collector from a thread, with a lake or as most tests have it, without."""
-    opened = open_store(config) if lake else Store.open(config.store)
+    opened = open_store(config) if lake is True else Store.open(config.store, lake=lake or None)
     with opened as store, socket.create_server(("127.0.0.1", 0)) as listener:
         writer = writer_type(store, config)
         app = create_app(config, store, writer)

@@ -2,6 +2,12 @@
 
 import asyncio
 import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,13 +17,16 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
-from collector.http.health import FATAL, Check, Readiness, disk, held_up, is_alive
+from collector.http.health import FATAL, Check, LakeFiles, Readiness, disk, held_up, is_alive
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
-from collector.store.lake import default_lake
+from collector.store.lake import LakeSettings, default_lake
 from tests.collector.batches import body
 from tests.collector.serving import Running, running
+from tests.fleet.postgres import Postgres
 from tests.waiting import PATIENCE_SECONDS, until
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -128,6 +137,60 @@ def test_what_is_not_sealed_for_long_makes_it_unready(config: CollectorConfig) -
         with collector.store.hot_session() as session:
             (collector.writer.mark.upto,) = session.row("SELECT max(batch) FROM receipts")
         assert unready(collector) == []
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "GET"])
+def test_balancers_ask_with_any_of_three_methods(collector: Running, method: str) -> None:
+    """HAProxy asks with OPTIONS by default, uptime checkers with HEAD: 405 was a dead server."""
+    for path in ("/healthz", "/readyz", "/v1/schema", "/metrics"):
+        own, answer = collector.client.get(path), collector.client.request(method, path, None, {})
+        assert (answer.status, bool(answer.text)) == (200, method == "GET"), path
+        assert answer.headers.get("content-type") == own.headers.get("content-type")
+    collector.writer.close()
+    assert collector.client.request(method, "/readyz", None, {}).status == 503
+    assert collector.client.request(method, "/v1/nothing", None, {}).status == 404
+    with socket.create_connection(("127.0.0.1", collector.client.port), PATIENCE_SECONDS) as plain:
+        plain.sendall(f"{method} /healthz HTTP/1.0\r\n\r\n".encode())
+        assert plain.recv(1000).startswith(b"HTTP/1.1 503")
+
+
+def test_a_catalogue_that_is_away_is_no_dead_store(config: CollectorConfig, tmp_path: Path) -> None:
+    """Batches are taken meanwhile; health looked up a table of the hot file in every attached catalogue."""
+    with Postgres() as postgres:
+        lake = LakeSettings(f"postgres:{postgres.database()}", str(tmp_path / "data"))
+        Store.open(config.store, lake=lake).close()
+        with running(config, lake=lake) as collector:
+            assert collector.client.post(body(1)).status == 200
+            assert collector.client.get("/readyz").status == 200
+            postgres.kill()
+            answer = collector.client.get("/readyz")
+            assert (answer.status, collector.client.post(body(2)).status) == (200, 200)
+            seen = LakeFiles(collector.store)()
+            assert (seen.ok, seen.refuses) == (False, False)
+            postgres.start()
+            assert until(lambda: LakeFiles(collector.store)().ok, "the catalogue answers")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a PID namespace")
+@pytest.mark.parametrize("command", ["serve", "agent"])
+def test_the_first_process_of_a_container_ends_while_it_still_starts(command: str, tmp_path: Path) -> None:
+    """The kernel drops what process 1 has no handler for: TERM in its first second was lost, and then came KILL."""
+    flags = ["--store", str(tmp_path / "s.duckdb"), "--listen", "127.0.0.1:0"] if command == "serve" else []
+    words = [sys.executable, "-m", "gpuledger", command, *flags]
+    with (tmp_path / "log").open("wb") as log:
+        outer = subprocess.Popen(
+            ["unshare", "--pid", "--fork", "--kill-child", *words], stdout=log, stderr=log, cwd=ROOT
+        )
+        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+        (inner,) = until(lambda: children.read_text().split(), "it has begun", process=outer)
+        status = Path(f"/proc/{inner}/status")
+        until(
+            lambda: int(re.findall(r"SigCgt:\s+(\w+)", status.read_text())[0], 16) >> (signal.SIGTERM - 1) & 1,
+            "it hears TERM",
+            process=outer,
+        )
+        os.kill(int(inner), signal.SIGTERM)
+        assert outer.wait(PATIENCE_SECONDS) in (0, 128 + signal.SIGTERM), (tmp_path / "log").read_text()
 
 
 def test_a_full_disk_makes_it_unready(tmp_path: Path) -> None:

@@ -62,21 +62,26 @@ def _certificate(sight: Sight) -> Iterator[CheckLine]:
     if not file:
         yield CheckLine("ok", "no certificate is set: whatever is before the server has its own")
         return
+    shown = sight.live.certificate if sight.live is not None else None  # what lies on the disk may not be it
     try:
-        left = (ends_at(Path(file).read_text()) - sight.now_us) / SECOND_US
+        left = (ends_at(shown or Path(file).read_text()) - sight.now_us) / SECOND_US
     except (OSError, ValueError) as error:
         yield CheckLine("unseen", f"the certificate {file}: {getattr(error, 'strerror', None) or error}")
         return
     if left <= 0:
         yield CheckLine(
-            "bad", f"the certificate ended {length_words(-left)} ago", "renew it, then systemctl reload gpuledger-serve"
+            "bad",
+            f"the certificate ended {length_words(-left)} ago",
+            "renew it: within seconds it is served, or the log says why not",
         )
         return
     soon = left < _BAD_SECONDS
     answer = CheckLine("ok", f"the certificate is good for {length_words(left)}")
     if left < _NOTE_SECONDS:
         answer = CheckLine(
-            "bad" if soon else "note", f"the certificate ends in {length_words(left)}", "renew it, then reload"
+            "bad" if soon else "note",
+            f"the certificate ends in {length_words(left)}",
+            "renew it: within seconds it is served, or the log says why not",
         )
     yield answer
 

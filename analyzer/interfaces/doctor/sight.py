@@ -84,6 +84,7 @@ class Live:
     ignored: dict[str, int] = field(default_factory=dict)  # what newer agents send beyond us: columns, tables
     held: str | None = None  # of several analyzers: the sentence that says which other books into the lake
     books_since: int | None = None  # and since when this one does, microseconds UTC
+    certificate: str | None = None  # that handshakes show, as PEM
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ TABLE = {
     ("GET", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, OK, FORBIDDEN, OK, OK, OK, OK, OK),
     ("GET", "/nowhere"): (ASKED, *[FORBIDDEN] * 7, MISSING, FORBIDDEN),
     ("DELETE", "/v1/batches"): (ASKED, *[FORBIDDEN] * 7, 405, FORBIDDEN),
-    ("HEAD", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, 405, FORBIDDEN, 405, 405, 405, 405, 405),
+    ("HEAD", "/metrics"): (ASKED, FORBIDDEN, FORBIDDEN, OK, FORBIDDEN, OK, OK, OK, OK, OK),
 }
 
 

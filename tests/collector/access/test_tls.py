@@ -98,6 +98,23 @@ def test_a_certificate_is_renewed_without_a_restart(tmp_path: Path, authority: A
         assert shown_at_last(server, port, authority, unlike=before) != before
 
 
+def test_a_renewed_certificate_is_served_without_a_signal(tmp_path: Path, authority: Authority) -> None:
+    """Who renews it often tells nobody: it was renewed on the disk, and clients saw it end."""
+    first, second = authority.server(), authority.server()
+    here = Signed(tmp_path / "live.pem", tmp_path / "live.key")
+
+    def turn(signed: Signed) -> None:
+        for link, target in ((here.certificate, signed.certificate), (here.key, signed.key)):
+            (tmp_path / "new").symlink_to(target)
+            (tmp_path / "new").rename(link)
+
+    turn(first)
+    with served(tmp_path, here) as (server, port):
+        before = shown_at_last(server, port, authority)
+        turn(second)
+        assert shown_at_last(server, port, authority, unlike=before) != before
+
+
 def test_plain_http_gets_nothing_from_a_server_with_tls(tmp_path: Path, authority: Authority) -> None:
     """A token that is sent in the clear by mistake is not even answered."""
     with served(tmp_path, authority.server()) as (server, port):
