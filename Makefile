@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Up to 3.11.7 a thread that looks for carets for a traceback, while another parses, ends in a SystemError (gh-106905).
 export PYTHONNODEBUGRANGES := 1
 
-BENCHES := $(addprefix bench-,truth published real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills pages plans plan_scale suite hostile aging upkeep installs metamorphic left_out calibration)
+BENCHES := $(addprefix bench-,truth published real analyzer agent ingest decode tsdb agents query faults fuzz parsers sizes scale placement savings finops bills dialects pages plans plan_scale suite hostile aging upkeep installs metamorphic left_out calibration)
 .PHONY: help demo test types tests soak record services wheel manual licences sbom lock docs site grafana picture plotly clean $(BENCHES)
 
 help:
@@ -82,6 +82,12 @@ site:
 	  && .venv-site/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-site.lock; }
 	@.venv-site/bin/mkdocs build --quiet --strict && echo "dist/site/index.html"
 
+# The public validator of FOCUS, which wants Python 3.12, in an environment of its own: tests of the export then ask it.
+validator:
+	@test -x .venv-focus/bin/focus-validator || { python=$$(PYTHON="$${PYTHON:-python3.13 python3.12}" .ci/python) \
+	  && $$python -m venv .venv-focus && .venv-focus/bin/python -m pip install --quiet --disable-pip-version-check \
+	    focus-validator==2.2.1 'pyarrow<21'; }
+
 # The report in the README and the states of docs/ledger.md, drawn anew from the demo's week.
 picture: $(MADE)
 	@store=$$(mktemp -d) && $(BIN)/python -m gpuledger demo --once --port 0 --store $$store/demo.duckdb >/dev/null \
@@ -130,4 +136,4 @@ plotly: $(MADE)
 	  && cp node_modules/plotly.js/LICENSE $$into/plotly.LICENSE.txt; rm -rf $$made
 
 clean:
-	rm -rf .venv .venv-site dist share .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-site .venv-focus dist share .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -39,6 +40,11 @@ _OPTIONAL = (
     "PricingCategory", "PricingQuantity", "PricingUnit", "RegionId", "ResourceId", "ServiceCategory", "ServiceName",
     "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId",
 )  # fmt: skip
+_TEXTS = (
+    "BillingCurrency", "ChargeCategory", "ChargeClass", "ChargeDescription", "CommitmentDiscountStatus",
+    "PricingCategory", "PricingUnit", "ProviderName", "RegionId", "ResourceId", "ServiceCategory", "ServiceName",
+    "ServiceProviderName", "SkuId", "SkuMeter", "SkuPriceId",
+)  # fmt: skip
 _CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
 # Bills in a provider's own form, by a column that no FOCUS file has, and where the provider has the other.
 _NATIVE = {
@@ -49,6 +55,7 @@ _NATIVE = {
 }
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _NULLS = frozenset({"", "null", "(null)", "\\n", "none", "nan", "nat", "n/a", "<na>"})
+_LONGEST_NULL = max(map(len, _NULLS))
 _MAX_DIGITS = 38  # of a decimal, as in the widest column types of data warehouses
 _MAX_LETTERS = 20_000
 _LONGEST_US = 3_660 * DAY_US  # of a charge, ten years: longer ones are "for ever", and have no part of a day
@@ -83,7 +90,7 @@ class BillLine:
     resource: str | None
     gpu_count: int | None
     instance_type: str | None
-    texts: Mapping[str, str]  # SkuId, SkuMeter, ChargeDescription and the like, as far as they are there
+    texts: Mapping[str, str]  # by column, as far as they are there
 
 
 def read_focus(*paths: Path) -> Iterator[BillLine]:
@@ -245,6 +252,17 @@ def _no_focus(path: Path, header: Sequence[str], missing: Sequence[str]) -> str:
 _UTC, _ZONE = re.compile(r"\s*UTC$"), re.compile(r"\s*([+-]\d\d:?\d\d)Z?$")  # 00:00:00 UTC, and Go's 00:00:00 +0000 UTC
 
 
+@lru_cache(maxsize=4096)
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(_ZONE.sub(r"\1", _UTC.sub("Z", text.strip())))
+
+
+def _text(value: object) -> str | None:
+    """Return a text, or None where it is empty or a word for null; FOCUS has no empty texts."""
+    text = str(value).strip()
+    return None if len(text) <= _LONGEST_NULL and text.casefold() in _NULLS else text
+
+
 def _digits(amount: Decimal, text: str) -> int:
     """Return how many digits count, without zeros at the end: engines print a scale of 40 in full."""
     return 0 if len(text) <= _MAX_DIGITS else len("".join(map(str, amount.as_tuple().digits)).rstrip("0"))
@@ -263,14 +281,9 @@ class _Cell:
         shown = str(self.cells.get(name))[:60]
         return ConfigError(f"{self.path}, line {self.number}: {name} is {shown!r}: {why}")
 
-    def text(self, name: str) -> str | None:
-        """Return a text, or None where it is empty or a word for null; FOCUS has no empty texts."""
-        text = str(self.cells.get(name, "")).strip()
-        return None if text.casefold() in _NULLS else text
-
     def amount(self, name: str) -> Decimal | None:
         """Return a decimal exactly as written. A binary float of a Parquet file is its shortest decimal."""
-        text = self.text(name)
+        text = _text(self.cells.get(name))
         if text is None:
             return None
         try:
@@ -294,20 +307,19 @@ class _Cell:
     def time(self, name: str) -> datetime:
         """Return a time; without tzinfo where the file says no zone."""
         value = self.cells.get(name)
-        if isinstance(value, datetime):
-            return value
         try:
-            return datetime.fromisoformat(_ZONE.sub(r"\1", _UTC.sub("Z", str(value).strip())))
+            return value if isinstance(value, datetime) else _moment(str(value))
         except ValueError as error:
             raise self.wrong(name, "not a time such as 2026-11-01T00:00:00Z") from error
 
 
 def _line(path: Path, number: int, cells: _Cells) -> BillLine:
     cell = _Cell(path, number, cells)
-    category = (cell.text("ChargeCategory") or "").capitalize()
+    texts = {name: text for name in _TEXTS if (text := _text(cells.get(name))) is not None}
+    category = texts.get("ChargeCategory", "").capitalize()
     if category not in _CATEGORIES:
         raise cell.wrong("ChargeCategory", f"it is one of {', '.join(_CATEGORIES)}")
-    currency = cell.text("BillingCurrency")
+    currency = texts.get("BillingCurrency")
     if currency is None or not (len(currency) == 3 and currency.isascii() and currency.isupper()):
         raise cell.wrong("BillingCurrency", "not an ISO 4217 code such as USD")
     times = cell.time("ChargePeriodStart"), cell.time("ChargePeriodEnd")
@@ -318,9 +330,9 @@ def _line(path: Path, number: int, cells: _Cells) -> BillLine:
         raise cell.wrong("ChargePeriodEnd", "the charge would last more than ten years")
     details = _details(cells.get("SkuPriceDetails"))
     return BillLine(
-        provider=cell.text("ServiceProviderName") or cell.text("ProviderName"),
+        provider=texts.get("ServiceProviderName") or texts.get("ProviderName"),
         category=category,
-        correction=(cell.text("ChargeClass") or "").casefold() == "correction",
+        correction=texts.get("ChargeClass", "").casefold() == "correction",
         currency=currency,
         start=start,
         end=end,
@@ -330,13 +342,13 @@ def _line(path: Path, number: int, cells: _Cells) -> BillLine:
         contracted=cell.amount("ContractedCost"),
         unit_price=cell.amount("ContractedUnitPrice"),
         quantity=cell.amount("PricingQuantity"),
-        unit=cell.text("PricingUnit"),
-        pricing_category=cell.text("PricingCategory"),
-        region=cell.text("RegionId"),
-        resource=cell.text("ResourceId"),
+        unit=texts.get("PricingUnit"),
+        pricing_category=texts.get("PricingCategory"),
+        region=texts.get("RegionId"),
+        resource=texts.get("ResourceId"),
         gpu_count=_count(details.get("gpucount")),
-        instance_type=_text(details.get("instancetype")),
-        texts={name: text for name in _OPTIONAL if (text := cell.text(name)) is not None},
+        instance_type=_named(details.get("instancetype")),
+        texts=texts,
     )
 
 
@@ -361,7 +373,7 @@ def _details(value: object) -> Mapping[str, object]:
     return {_folded(str(key)): one for key, one in found.items()} if isinstance(found, dict) else {}
 
 
-def _text(value: object) -> str | None:
+def _named(value: object) -> str | None:
     return value.strip() if isinstance(value, str) else None
 
 

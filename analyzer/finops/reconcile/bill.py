@@ -18,15 +18,17 @@ from agent.wire.units import DAY_US, HOUR_US
 from analyzer.errors import ConfigError
 from analyzer.finops.focus.read import BillLine
 from analyzer.finops.focus.rows import exact_shares
-from analyzer.finops.reconcile.gpu_lines import BilledKind, SkuMap, hours_of_line, is_host_part
+from analyzer.finops.reconcile.gpu_lines import KIND_COLUMNS, BilledKind, SkuMap, hours_of_line, is_host_part
 from analyzer.text.words import counted, dollars
 
 _NANOS = Decimal(1_000_000_000)
+_DIGITS = 60  # of a price times a quantity, of 38 digits each at most, as far as billionths need them
 _HOUR_NANOS = 1_000_000_000
 _SAME = 1_000  # amounts that differ by less than a thousandth are rounded, and the same
 Span = tuple[int | None, int | None]  # microseconds; None is what the bill covers
 OTHERS_KEPT = 200  # kinds of lines that are about no GPU; what more there are is summed under one name
 _RESOURCES_MOST = 1_000_000  # GPU resources times days times products, about a gigabyte
+_KINDS_MOST = 20_000  # different texts of lines whose GPU kind is remembered
 _HOSTS_MOST = 200_000  # resources whose lines of cores and memory are remembered, for a word alone
 
 
@@ -154,10 +156,11 @@ def gather(lines: Iterable[BillLine], skus: SkuMap, start: int | None = None, en
         ConfigError: it has more resources and days than memory is given to.
     """
     gathering = _Gathering(skus, (start, end))
-    for line in lines:
-        if (start is None or line.end > start) and (end is None or line.start < end):
-            gathering.add(line)
-    return gathering.settled()
+    with localcontext(prec=_DIGITS):
+        for line in lines:
+            if (start is None or line.end > start) and (end is None or line.start < end):
+                gathering.add(line)
+        return gathering.settled()
 
 
 class _Gathering:
@@ -168,6 +171,7 @@ class _Gathering:
         self._within = within
         self._bill = Bill()
         self._slots: dict[_Slot, dict[_Product, _Part]] = {}
+        self._kinds: dict[tuple[object, ...], BilledKind | str] = {}
         self._parts = 0
         self._without_zone = 0
         self._host_nanos: dict[tuple[str, str], int] = {}  # of lines that name no GPU, by resource and currency
@@ -176,7 +180,7 @@ class _Gathering:
         """Add one line."""
         self._bill.lines += 1
         self._without_zone += not line.has_zone
-        kind = self._skus.kind(line)
+        kind = self._kind(line)
         nanos = _nanos(line.effective)
         if line.correction or line.category in ("Tax", "Credit", "Adjustment"):
             self._add_other(line, "correction" if line.correction else line.category.lower(), nanos)
@@ -186,6 +190,16 @@ class _Gathering:
                 self._remember(line.resource, line.currency, nanos)
         elif nanos or line.category != "Purchase":  # what a purchase without cost bought stands with the usage
             self._add_usage(line, kind, nanos)
+
+    def _kind(self, line: BillLine) -> BilledKind | str:
+        """Return what the map says of a line; thousands of lines have the same texts."""
+        key = (line.instance_type, line.gpu_count, *map(line.texts.get, KIND_COLUMNS))
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) >= _KINDS_MOST:
+                self._kinds.clear()
+            kind = self._kinds[key] = self._skus.kind(line)
+        return kind
 
     def _remember(self, resource: str, currency: str, nanos: int) -> None:
         key = resource, currency
@@ -198,8 +212,8 @@ class _Gathering:
 
     def _add_usage(self, line: BillLine, kind: BilledKind, nanos: int) -> None:
         time = hours_of_line(line, kind)
-        gpus, machines = _nanos(time.gpu_hours or Decimal(0)), _nanos(time.machine_hours or Decimal(0))
-        price, is_by_cost = _price(line, time.gpu_hours) if line.category == "Usage" else (None, False)
+        gpus, machines = (_nanos(hours) if hours else 0 for hours in (time.gpu_hours, time.machine_hours))
+        price, is_by_cost = _price(line, kind, time.gpu_hours) if line.category == "Usage" else (None, False)
         if line.category == "Usage" and price is None and time.gpu_hours != 0 and line.effective >= 0:
             self._bill.unpriced[time.why if line.effective and time.why else "they cost 0"] += 1
         product = _product(line, kind)
@@ -313,7 +327,7 @@ def _settle(bill: Bill, slot: _Slot, product: _Product, part: _Part) -> None:
         day.is_by_cost |= part.day.is_by_cost
 
 
-def _price(line: BillLine, gpu_hours: Decimal | None) -> tuple[Decimal | None, bool]:
+def _price(line: BillLine, kind: BilledKind, gpu_hours: Decimal | None) -> tuple[Decimal | None, bool]:
     """Return what one GPU-hour of a line costs, and whether its unit price was set aside as not making the cost.
 
     None where it has no hours or costs nothing. Of a commitment it is the effective cost. Else price and cost are each
@@ -321,17 +335,15 @@ def _price(line: BillLine, gpu_hours: Decimal | None) -> tuple[Decimal | None, b
     """
     if not gpu_hours or gpu_hours < 0 or line.effective <= 0 or not line.quantity:
         return None, False
-    with localcontext(prec=60):
-        by_cost = line.effective / gpu_hours
-        unit = line.unit_price
-        if line.pricing_category == "Committed" or unit is None:
-            return by_cost, False
-        made = unit * line.quantity
-        slack = _half_digit(unit) * line.quantity + _half_digit(line.effective)
-        if unit <= 0 or abs(made - line.effective) > max(slack, line.effective / _SAME):
-            return by_cost, True
-        is_finer = _half_digit(unit) / unit <= _half_digit(line.effective) / line.effective
-        return (made / gpu_hours if is_finer else by_cost), False
+    by_cost = line.effective / gpu_hours
+    unit = line.unit_price
+    if kind.option == "reserved" or unit is None:
+        return by_cost, False
+    made, of_unit, of_cost = unit * line.quantity, _half_digit(unit), _half_digit(line.effective)
+    if unit <= 0 or abs(made - line.effective) > max(of_unit * line.quantity + of_cost, line.effective / _SAME):
+        return by_cost, True
+    is_finer = of_unit * line.effective <= of_cost * unit
+    return (made / gpu_hours if is_finer else by_cost), False
 
 
 def _half_digit(amount: Decimal) -> Decimal:
@@ -359,5 +371,4 @@ def _days(start: int, end: int) -> Iterable[tuple[int, int]]:
 
 def _nanos(amount: Decimal) -> int:
     """Return an amount in whole billionths; what lies below is rounded to the even one."""
-    with localcontext(prec=60):
-        return int((amount * _NANOS).to_integral_value(ROUND_HALF_EVEN))
+    return int((amount * _NANOS).to_integral_value(ROUND_HALF_EVEN))

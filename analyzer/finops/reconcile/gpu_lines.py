@@ -136,6 +136,8 @@ class Rule:
 
 NO_GPU = "none"
 _FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
+# What a line's kind follows from, beside the instance type and the number of GPUs of its details.
+KIND_COLUMNS = (*_FIELDS, "CommitmentDiscountStatus", "PricingCategory", "ServiceCategory", "ServiceName")
 _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 # FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
 _OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
