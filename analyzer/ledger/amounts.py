@@ -154,6 +154,8 @@ def _count(session: "Session", kind: str, source: str | None, span: Span) -> Non
         add_views(session, nodes, span.start, span.end, from_tiers=source == "tiers")
         run_sql(session, "ledger/amounts/traffic.sql")
     else:
+        if kind == "energy":
+            run_sql(session, "ledger/amounts/energy_shares.sql", **asked)
         run_sql(session, f"ledger/amounts/{kind}{'_of_tiers' if source == 'tiers' else ''}.sql", **asked)
 
 

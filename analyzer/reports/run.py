@@ -11,8 +11,8 @@ from pydantic import Field, computed_field
 from agent.wire.units import MICROS
 from analyzer.findings.argue import RuledOut
 from analyzer.findings.finding import Finding, FindingDocument
-from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn_of_run
-from analyzer.finops.non_gpu_costs.energy import MILLIJOULES_PER_KWH, summed_energy
+from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
+from analyzer.finops.non_gpu_costs.energy import BY_POWER, MILLIJOULES_PER_KWH, summed_energy
 from analyzer.finops.non_gpu_costs.rates import Rates
 from analyzer.ledger.causes.stages import header
 from analyzer.ledger.coverage import Hours, NotJudged, TimelinePoint, held_span, known_hours, no_hours, not_judged
@@ -148,14 +148,17 @@ class EarlierRun:
 class RunEnergy:
     """Millijoules at the GPUs by their own counters and for how long that is known; with cooling and losses; carbon.
 
-    It is beside the run's price, which has power in it already. The latter two are None where the price file has no row
-    that says them. Hosts, network and disks are in none.
+    For `power_ms` of that time it is the trapezoid of their power: no counter told it.
+
+    It is beside the run's price, which has power in it already. Facility and carbon are None where the price file has
+    no row that says them. Hosts, network and disks are in none.
     """
 
     gpu_millijoules: int
     measured_ms: int
     facility_millijoules: int | None
     carbon_milligrams: int | None
+    power_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,17 +397,20 @@ def _earlier(work: Work) -> EarlierRun:
 
 def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> RunEnergy | None:
     """Return the energy of a run, of open hours by the rates of now; None where no GPU of it told any."""
-    drawn = read_drawn_of_run(session, span, run_id)
+    drawn = read_drawn(session, span, run_id)
     if not drawn:
         return None
     whole = summed_energy(energy_of(drawn, session, span, rates))
-    return RunEnergy(whole.gpu_millijoules, whole.measured_ms, whole.facility_millijoules, whole.carbon_milligrams)
+    carbon = whole.carbon_milligrams
+    return RunEnergy(whole.gpu_millijoules, whole.measured_ms, whole.facility_millijoules, carbon, whole.power_ms)
 
 
 def run_energy_words(one: RunEnergy, held_ms: int) -> str:
     """Return "446 kWh at the GPUs, 221 kg CO2e"; without what is not known."""
     least = "at least " if one.measured_ms * 1000 < held_ms * _NEARLY_ALL_PERMILLE else ""
-    told = f"{least}{_amount(one.gpu_millijoules, MILLIJOULES_PER_KWH)} kWh at the GPUs"
+    told = (
+        f"{least}{_amount(one.gpu_millijoules, MILLIJOULES_PER_KWH)} kWh at the GPUs{BY_POWER if one.power_ms else ''}"
+    )
     if one.carbon_milligrams is None:
         return told
     return f"{told}, {_amount(one.carbon_milligrams, _MILLIGRAMS_PER_KG)} kg CO2e"

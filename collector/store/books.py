@@ -45,6 +45,7 @@ DATED: dict[str, str | None] = {
     "run_activity": "hour",
     "run_doings": "hour",
     "run_loads": "hour",
+    "hour_holders": "hour",
     "checkpoints": "minute",
     "run_windows": "window_start",
     "run_timeline": "bucket_start",

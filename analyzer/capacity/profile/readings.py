@@ -61,7 +61,7 @@ def read_signals(session: Session, work: Work) -> Signals:
         tuple(_distribution(*row) for row in session.rows(spread)),
         tuple(Memory(*row) for row in session.rows(memory)),
         round(still / measured, 6) if measured else None,
-        tuple(Drawn(*row) for row in session.rows(drawn)),
+        tuple(Drawn(*row) for row in work.rows(session, drawn)),
         None if nvlink is None else int(nvlink),
         round(pcie * SECOND_MS / pcie_ms, 1) if pcie is not None and pcie_ms else None,
     )

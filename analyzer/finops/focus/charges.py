@@ -95,23 +95,27 @@ WITH owned AS (
         max(cost) FILTER (ms = 3600000) OVER (PARTITION BY hour, node, sku, purchase_option),
         (cost * 3600000 + ms // 2) // nullif(ms, 0)
     ) AS unit_micros, ms FROM owned
+), held AS (
+    SELECT hour, gpu_uuid, run_id, sum(milliseconds)::HUGEINT AS held_ms FROM ledger
+    WHERE hour >= $start AND hour < $end GROUP BY ALL
 ), drawn AS ({drawn})
 SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
     l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run},
-    sum(d.millijoules * l.milliseconds // nullif(u.ms, 0))
+    sum(d.millijoules * l.milliseconds // nullif(w.held_ms, 0))
 FROM {booked} l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
     AND u.sku IS NOT DISTINCT FROM l.sku AND u.purchase_option IS NOT DISTINCT FROM l.purchase_option
-LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid
+JOIN held w ON w.hour = l.hour AND w.gpu_uuid = l.gpu_uuid AND w.run_id IS NOT DISTINCT FROM l.run_id
+LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid AND d.run_id IS NOT DISTINCT FROM l.run_id
 WHERE l.hour >= $start AND l.hour < $end
 GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause, {run}
 ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause, {run}
 """
-# What was booked for each GPU and hour, in whole millijoules, so that no order of a sum changes them.
+# What was booked for each GPU, hour and holder, in whole millijoules, so that no order of a sum changes them.
 _DRAWN = """
-    SELECT hour, gpu_uuid, sum(millijoules)::HUGEINT AS millijoules
+    SELECT hour, gpu_uuid, run_id, sum(millijoules)::HUGEINT AS millijoules
     FROM energy_amounts WHERE hour >= $start AND hour < $end GROUP BY ALL
 """
-_NOTHING_DRAWN = "SELECT NULL::BIGINT AS hour, NULL::VARCHAR AS gpu_uuid, NULL::HUGEINT AS millijoules WHERE false"
+_NOTHING_DRAWN = f"{_DRAWN} HAVING false"
 _ADJUSTED = f"""
 SELECT a.hour, a.node, a.sku, a.purchase_option, a.run_id, a.state, a.cause, sum(a.milliseconds), sum(a.cost_micros),
     {_RUN.replace("l.", "a.")}, a.recorded_at, a.reason
@@ -134,7 +138,7 @@ SELECT l.hour, l.node, h.node_group, h.region, h.zone FROM (
 def charges(session: Session, start: int, end: int, *, energy: bool = False) -> list[Charge]:
     """Return the charges of one charge period, those of one origin side by side.
 
-    `energy` asks for what the GPUs drew as well, divided by time over what a GPU's hour was booked to.
+    `energy` asks for what the GPUs drew as well, divided by time over what its holder's time was booked to.
     """
     drawn = _DRAWN if energy else _NOTHING_DRAWN
     rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn, booked=booked("ledger")), {"start": start, "end": end})

@@ -249,26 +249,14 @@ def _all(amounts: Iterable[int | None]) -> int | None:
     return total
 
 
-def read_drawn(session: Session, period: Period) -> list[Drawn]:
-    """Return what GPUs drew, by node group and hour."""
-    _gather(session, period, None)
+def read_drawn(session: Session, period: Period, run_id: str | None = None) -> list[Drawn]:
+    """Return what GPUs drew, by node group and hour; where a run is named, what they drew while it held them."""
+    run_sql(session, "prices/drawn.sql", start=period.start, end=period.end, run=run_id)
     rows = session.rows(
-        "SELECT h.node_group, d.hour, sum(millijoules)::HUGEINT, sum(ms)::BIGINT "
+        "SELECT h.node_group, d.hour, sum(millijoules)::HUGEINT, sum(ms)::BIGINT, sum(power_ms)::BIGINT "
         f"FROM pricing_drawn d {placed('d')} GROUP BY ALL ORDER BY ALL"
     )
     return [Drawn(*row) for row in rows]
-
-
-def read_drawn_of_run(session: Session, period: Period, run_id: str) -> list[Drawn]:
-    """Return the same of one run: of the hours that it shares with others its part by time, as teams get theirs."""
-    _gather(session, period, run_id)
-    asked: dict[str, object] = {"start": period.start, "end": period.end, "run": run_id}
-    return [Drawn(*row) for row in session.rows(statements("prices/drawn_of_run.sql")[0], asked)]
-
-
-def _gather(session: Session, period: Period, run_id: str | None) -> None:
-    """Count into pricing_drawn what each GPU drew in each hour; where a run is named, its GPUs alone."""
-    run_sql(session, "prices/drawn.sql", start=period.start, end=period.end, run=run_id)
 
 
 def read_drawn_by_team(session: Session, period: Period) -> dict[TeamHolder, list[Drawn]]:

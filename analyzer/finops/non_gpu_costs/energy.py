@@ -17,24 +17,29 @@ from analyzer.text.words import apportion
 
 MILLIJOULES_PER_KWH = 3_600_000_000
 _MILLION = 1_000_000
+BY_POWER = " (partly by their power, without a counter)"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What the GPUs of a node group drew in one UTC hour, in millijoules, and of how much time that is known."""
+    """What the GPUs of a node group drew in one UTC hour, in millijoules, and of how much time that is known.
+
+    For `power_ms` of it no counter told, and it is the trapezoid of the power.
+    """
 
     node_group: str | None
     hour: int
     millijoules: int
     measured_ms: int
+    power_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class EnergySum:
     """Energy of one node group over a period; None where the price file does not say enough.
 
-    `gpu_millijoules` is what the GPUs' own counters tell, `facility_millijoules` with cooling and losses. Hosts,
-    network and disks are in neither. `rows` are those it was made by.
+    `gpu_millijoules` is what the GPUs' own counters tell (for `power_ms` their power), `facility_millijoules` with
+    cooling and losses. Hosts, network and disks are in neither. `rows` are those it was made by.
     """
 
     node_group: str | None
@@ -44,6 +49,7 @@ class EnergySum:
     cost_micros: int | None
     carbon_milligrams: int | None
     rows: tuple[Energy, ...]
+    power_ms: int = 0
 
 
 def energy(drawn: Iterable[Drawn], rows: Sequence[Energy]) -> tuple[EnergySum, ...]:
@@ -61,6 +67,7 @@ def _add(before: EnergySum, one: Drawn, row: Energy | None) -> EnergySum:
         before,
         gpu_millijoules=before.gpu_millijoules + one.millijoules,
         measured_ms=before.measured_ms + one.measured_ms,
+        power_ms=before.power_ms + one.power_ms,
         facility_millijoules=_sum(before.facility_millijoules, facility),
         cost_micros=_sum(before.cost_micros, cost),
         carbon_milligrams=_sum(before.carbon_milligrams, carbon),
@@ -85,6 +92,7 @@ def _together(one: EnergySum, other: EnergySum) -> EnergySum:
         node_group=None,
         gpu_millijoules=one.gpu_millijoules + other.gpu_millijoules,
         measured_ms=one.measured_ms + other.measured_ms,
+        power_ms=one.power_ms + other.power_ms,
         facility_millijoules=_sum(one.facility_millijoules, other.facility_millijoules),
         cost_micros=_sum(one.cost_micros, other.cost_micros),
         carbon_milligrams=_sum(one.carbon_milligrams, other.carbon_milligrams),

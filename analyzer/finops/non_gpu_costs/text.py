@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from agent.wire.units import MICROS
 from analyzer.finops.non_gpu_costs.costs import Costs
-from analyzer.finops.non_gpu_costs.energy import EnergySum, TeamEnergy
+from analyzer.finops.non_gpu_costs.energy import BY_POWER, EnergySum, TeamEnergy
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.non_gpu_rows import Energy, Tariff
 from analyzer.text.layout import TextLayout
@@ -42,7 +42,7 @@ def costs_text(costs: Costs, layout: TextLayout) -> str:
 
 def energy_words(one: EnergySum, currency: str) -> str:
     """Return one node group's energy: at the GPUs, with the hall, what it costs, and its carbon."""
-    words = f"{_kwh(one.gpu_millijoules)} kWh at the GPUs"
+    words = f"{_kwh(one.gpu_millijoules)} kWh at the GPUs{BY_POWER if one.power_ms else ''}"
     if one.facility_millijoules is None:
         return f"{words}; no [[energy]] row says its PUE, tariff and carbon"
     words += f", {_kwh(one.facility_millijoules)} with the hall"
@@ -70,6 +70,7 @@ def costs_data(costs: Costs) -> dict[str, object]:
                 "gpu_millijoules": one.gpu_millijoules,
                 "facility_millijoules": one.facility_millijoules,
                 "measured_ms": one.measured_ms,
+                "power_ms": one.power_ms,
                 "cost_micros": one.cost_micros,
                 "carbon_milligrams": one.carbon_milligrams,
                 "by": [_row_words(row) for row in one.rows],

@@ -40,4 +40,17 @@ DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (
 
 INSERT INTO ledger BY NAME
 SELECT p.*, $rules AS rules_version FROM priced p WHERE hour NOT IN (SELECT hour FROM shut)
-ORDER BY {order}
+ORDER BY {order};
+
+-- Of hours with more than one holder who held when, by which what is drawn there is divided.
+DELETE FROM hour_holders WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut)
+    AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten);
+
+INSERT INTO hour_holders
+WITH mixed AS (
+    SELECT gid, hour_ms FROM slices GROUP BY ALL HAVING count(DISTINCT coalesce(rid, -1)) > 1
+)
+SELECT s.hour_ms * 1000, g.gpu_uuid, s.from_ms * 1000, s.until_ms * 1000, k.run_id, sum(s.weight)::BIGINT
+FROM slices s JOIN mixed USING (gid, hour_ms) JOIN gpus g USING (gid) LEFT JOIN run_keys k ON k.rid = s.rid
+WHERE s.hour_ms * 1000 NOT IN (SELECT hour FROM shut)
+GROUP BY ALL ORDER BY ALL

@@ -9,8 +9,6 @@ WHERE l.hour >= $start AND l.hour < $end AND list_contains($runs::VARCHAR[], l.r
 CREATE OR REPLACE TEMP TABLE profile_hours AS
 SELECT h.sku, h.gpu_uuid, h.node, h.hour, any_value(h.ms) AS held_ms,
     sum((t.ended_at - t.started_at) // 1000)::BIGINT AS ms, max(memory_used_bytes)::BIGINT AS memory,
-    sum((1000 * energy_joules)::BIGINT)::BIGINT AS millijoules, sum((t.ended_at - t.started_at) // 1000)
-        FILTER (energy_joules IS NOT NULL)::BIGINT AS energy_ms,
     sum(nvlink_transmit_bytes)::HUGEINT AS nvlink, sum(pcie_receive_bytes)::HUGEINT AS pcie,
         sum((t.ended_at - t.started_at) // 1000) FILTER (pcie_receive_bytes IS NOT NULL)::BIGINT AS pcie_ms
 FROM gpu_samples t JOIN profile_held h ON h.gpu_uuid = t.gpu_uuid AND h.hour = t.started_at // 3600000000 * 3600000000
@@ -30,8 +28,6 @@ WHERE t.started_at >= $start AND t.started_at < $end AND t.started_at >= coalesc
 INSERT INTO profile_hours BY NAME
 SELECT h.sku, h.gpu_uuid, h.node, h.hour, any_value(h.ms) AS held_ms, sum(t.measured_ms)::BIGINT AS ms,
     max(memory_used_bytes_max)::BIGINT AS memory,
-    sum((1000 * energy_joules)::BIGINT)::BIGINT AS millijoules, sum(t.measured_ms)
-        FILTER (energy_joules IS NOT NULL)::BIGINT AS energy_ms,
     sum(nvlink_transmit_bytes)::HUGEINT AS nvlink, sum(pcie_receive_bytes)::HUGEINT AS pcie, sum(t.measured_ms)
         FILTER (pcie_receive_bytes IS NOT NULL)::BIGINT AS pcie_ms
 FROM gpu_minutes t JOIN profile_held h ON h.gpu_uuid = t.gpu_uuid AND h.hour = t.started_at // 3600000000 * 3600000000
@@ -49,8 +45,6 @@ WHERE t.started_at >= $start AND t.started_at < $end AND t.started_at >= coalesc
 INSERT INTO profile_hours BY NAME
 SELECT h.sku, h.gpu_uuid, h.node, h.hour, any_value(h.ms) AS held_ms, sum(t.measured_ms)::BIGINT AS ms,
     max(memory_used_bytes_max)::BIGINT AS memory,
-    sum((1000 * energy_joules)::BIGINT)::BIGINT AS millijoules, sum(t.measured_ms)
-        FILTER (energy_joules IS NOT NULL)::BIGINT AS energy_ms,
     sum(nvlink_transmit_bytes)::HUGEINT AS nvlink, sum(pcie_receive_bytes)::HUGEINT AS pcie, sum(t.measured_ms)
         FILTER (pcie_receive_bytes IS NOT NULL)::BIGINT AS pcie_ms
 FROM gpu_hours t JOIN profile_held h ON h.gpu_uuid = t.gpu_uuid AND h.hour = t.started_at // 3600000000 * 3600000000

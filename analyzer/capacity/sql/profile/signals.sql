@@ -27,10 +27,9 @@ WHERE s.memory IS NOT NULL GROUP BY s.sku ORDER BY s.sku NULLS LAST;
 -- Bytes over links and to the GPUs.
 SELECT sum(nvlink)::HUGEINT, sum(pcie)::HUGEINT, sum(pcie_ms)::BIGINT FROM profile_hours;
 
--- Energy by node group and hour: of an hour in which others had a part of a GPU, these runs' part of it.
-SELECT g.node_group, s.hour, sum(s.millijoules::HUGEINT * least(s.held_ms, s.energy_ms) // s.energy_ms)::HUGEINT,
-    sum(least(s.held_ms, s.energy_ms))::BIGINT
-FROM profile_hours s LEFT JOIN (
+-- Energy by node group and hour: what these runs drew, as it was booked.
+SELECT g.node_group, e.hour, sum(e.millijoules)::HUGEINT, sum(e.measured_ms)::BIGINT, sum(e.power_ms)::BIGINT
+FROM energy_amounts e LEFT JOIN (
     SELECT node, arg_max(node_group, (started_at, batch)) AS node_group FROM inventory WHERE node_group IS NOT NULL
         GROUP BY node) g USING (node)
-WHERE s.energy_ms > 0 GROUP BY ALL ORDER BY ALL
+WHERE e.hour >= $start AND e.hour < $end AND list_contains($runs::VARCHAR[], e.run_id) GROUP BY ALL ORDER BY ALL
