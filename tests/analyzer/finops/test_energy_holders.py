@@ -65,7 +65,8 @@ def integral(holds: list[Hold], samples: list[Sample]) -> dict[str | None, Fract
     for start, end, joules, _ in samples:
         edges = sorted({start, end, *(at for _, a, b in holds for at in (a, b) if start < at < end)})
         for begin, until in pairwise(edges):
-            runs = {run for run, a, b in holds if a <= begin and b >= until} or {None}
+            runs: set[str | None] = {run for run, a, b in holds if a <= begin and b >= until}
+            runs = runs or {None}
             for run in runs:
                 sums[run] += Fraction(joules or 0) * (until - begin) / (end - start) / len(runs)
     return sums
@@ -153,7 +154,9 @@ def test_power_stands_for_joules_that_no_counter_tells_and_is_said() -> None:
 def test_runs_of_one_hour_get_what_each_drew() -> None:
     """24 runs of codecarbon, one sample each with what it drew: nobody has any."""
     text = (Path(__file__).parents[2] / "data" / "logs" / "emissions.csv").read_text()
-    holds, samples, right, at = [], [], {}, 0
+    holds: list[Hold] = []
+    samples: list[Sample] = []
+    right, at = {}, 0
     for row in csv.DictReader(io.StringIO(text)):
         length = round(float(row["duration"]) * SECOND)
         joules = float(row["gpu_energy"]) * 3.6e6
