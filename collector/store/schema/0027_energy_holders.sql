@@ -1,5 +1,5 @@
--- Who held a GPU when, of the hours in which more than one holder did: what is drawn there is theirs by the moment. Times
--- are microseconds UTC, weights divide a moment between those who share it, and a null run is nobody.
+-- Who held a GPU when, of the hours in which more than one holder did: what is drawn there is theirs by the moment.
+-- Times are microseconds UTC, weights divide a moment between those who share it, and a null run is nobody.
 CREATE TABLE hour_holders (
     hour BIGINT NOT NULL,
     gpu_uuid VARCHAR NOT NULL,
@@ -23,8 +23,10 @@ WITH held AS (
     FROM held
 )
 SELECT e.hour, e.node, e.gpu_uuid,
-    (coalesce(e.millijoules * upto // whole - e.millijoules * (upto - ms) // whole, e.millijoules))::BIGINT AS millijoules,
-    (coalesce(e.measured_ms * upto // whole - e.measured_ms * (upto - ms) // whole, e.measured_ms))::BIGINT AS measured_ms,
+    (coalesce(e.millijoules * upto // whole - e.millijoules * (upto - ms) // whole, e.millijoules))::BIGINT
+        AS millijoules,
+    (coalesce(e.measured_ms * upto // whole - e.measured_ms * (upto - ms) // whole, e.measured_ms))::BIGINT
+        AS measured_ms,
     s.run_id, 0 AS power_ms
 FROM energy_amounts e LEFT JOIN shares s USING (hour, gpu_uuid);
 DELETE FROM energy_amounts;

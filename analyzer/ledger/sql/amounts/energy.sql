@@ -1,6 +1,6 @@
--- What each GPU drew for whom, in whole millijoules, and for how long that is known: a sample's joules are of whoever held
--- the GPU in that sample, and one that crosses the end of an hour is cut there. Where no joules are told and power is,
--- they are the trapezoid of it (power_ms). MIG instances draw what their GPU does, and stay out.
+-- What each GPU drew for whom, in whole millijoules, and for how long that is known: a sample's joules are of whoever
+-- held the GPU in that sample, and one that crosses the end of an hour is cut there. Where no joules are told and power
+-- is, they are the trapezoid of it (power_ms). MIG instances draw what their GPU does, and stay out.
 CREATE OR REPLACE TEMP TABLE energy_read AS
 WITH powered AS (
     SELECT node, gpu_uuid, started_at, ended_at, whole(power_watts * 1000) AS milliwatts,
@@ -17,7 +17,8 @@ WITH powered AS (
         AND whole(energy_joules * 1000) IS NOT NULL
     UNION ALL
     SELECT node, gpu_uuid, started_at, ended_at, (milliwatts + CASE WHEN before_until = started_at
-        AND ended_at - started_at <= 3600000000 THEN before ELSE milliwatts END) * (ended_at - started_at) // 2000000, true
+            AND ended_at - started_at <= 3600000000 THEN before ELSE milliwatts END)
+        * (ended_at - started_at) // 2000000, true
     FROM powered WHERE ended_at > $from_us
 )
 SELECT *, ended_at - started_at AS length, started_at // 3600000000 * 3600000000 AS hour, started_at AS from_us,

@@ -10,4 +10,5 @@ WITH rest AS (
 SELECT hour, node, gpu_uuid, run_id, amount(energy_part(millijoules, upto, s.ms, whole_ms)) AS millijoules,
     amount(energy_part(r.ms, upto, s.ms, whole_ms)) AS measured_ms,
     0::BIGINT AS power_ms
-FROM rest r LEFT JOIN energy_shares s USING (hour, gpu_uuid) WHERE amount(energy_part(millijoules, upto, s.ms, whole_ms)) IS NOT NULL
+FROM rest r LEFT JOIN energy_shares s USING (hour, gpu_uuid)
+WHERE amount(energy_part(millijoules, upto, s.ms, whole_ms)) IS NOT NULL
