@@ -4,6 +4,7 @@ Rows that are declared as dataclasses are read by toml_model.py, which tells all
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -220,9 +221,19 @@ class TomlEntry:
         return self.hour("from"), self.end("until")
 
 
+# Words of a key that say what is counted, and in which unit: by a key of another one a number means something else.
+_COUNTED = re.compile(
+    r"(?<![a-z])(v?cpu|core|gpu|tpu|node|host|rack|run|token|second|minute|hour|day|week|month|year|byte|[kmgt]i?b|watt|joule"
+    r"|ratio|percent|permille|usd|eur|gbp|micros|dollar)s?(?![a-z])"
+)
+
+
 def _hint(key: str, known: Collection[str]) -> str:
-    near = get_close_matches(key, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(sorted(known))}"
+    """Return the known key that is meant, never one that counts something else: no "gpus" for "vcpus"."""
+    counted = {*_COUNTED.findall(key.lower())}
+    near = get_close_matches(key, known, n=3)
+    same = [one for one in near if not counted or counted == {*_COUNTED.findall(one.lower())}]
+    return f"did you mean {same[0]!r}?" if same else f"it may have {', '.join(sorted(known))}"
 
 
 def _not(value: object) -> str:

@@ -156,7 +156,7 @@ def list_offers(sku: str) -> tuple[ListOffer, ...]:
     return tuple(sorted(offers, key=lambda one: (one.micros_per_gpu_hour, one.gpus, one.provider, one.region)))
 
 
-_LEAST_ROOM_PERMILLE, _GOOD_ROOM_PERMILLE = 100, 200
+LEAST_ROOM_PERMILLE, _GOOD_ROOM_PERMILLE = 100, 200
 _MOST_NODES = 32  # where the search ends
 _LEAST_JOINED_GPUS = 4  # ours: on hosts of fewer no model is spread over several, whose links nobody told
 
@@ -240,7 +240,7 @@ def room_permille(used_bytes: int, kind: GpuKind) -> int:
 
 def holds(used_bytes: int, kind: GpuKind) -> bool:
     """Say whether a GPU holds so much and keeps the least room."""
-    return room_permille(used_bytes, kind) >= _LEAST_ROOM_PERMILLE
+    return room_permille(used_bytes, kind) >= LEAST_ROOM_PERMILLE
 
 
 def fitting_offers(

@@ -14,6 +14,7 @@ from analyzer.queries.statements import statements
 from analyzer.sizing.fitting import Fit, GpuKind, GpuRequest, Misfit, fitting_offers, usual_ways
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model, plain_name
+from analyzer.sizing.throughput import Paced, Traffic, TrainingRun, paced
 from analyzer.sizing.work import Sharding, Work, sharding_of
 from analyzer.text.as_json import WHOLE
 
@@ -211,6 +212,8 @@ class Sized:
     currency: str
     similar: Similar | None
     has_ledger: bool = field(default=False)
+    asked: Traffic | TrainingRun | None = None
+    paces: tuple[Paced, ...] = ()
 
 
 def sized(
@@ -220,6 +223,7 @@ def sized(
     asked: GpuRequest,
     currency: str = "USD",
     past: Past | None = None,
+    pace: Traffic | TrainingRun | None = None,
 ) -> Sized:
     """Return all that is known of a model's size.
 
@@ -230,4 +234,5 @@ def sized(
     named = sharding_of(asked.sharding, asked.gpus) if asked.sharding and asked.gpus else Sharding()
     known = similar(past.runs, model, work, fits, kinds, past.like) if past else None
     needed = memory(model, work, named)
-    return Sized(model, work, needed, tuple(fits), tuple(misfits), currency, known, past is not None)
+    paces = paced(fits, model, work, pace) if pace is not None else ()
+    return Sized(model, work, needed, tuple(fits), tuple(misfits), currency, known, past is not None, pace, paces)

@@ -1,6 +1,7 @@
 """A sized model as text of 80 columns, and as JSON: schema gpuledger/size, version 1 (docs/json.md)."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from agent.wire.units import GIB
@@ -8,6 +9,7 @@ from analyzer.prices.rows import ANY
 from analyzer.sizing.fitting import Fit, HourlyRate, Misfit
 from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
+from analyzer.sizing.throughput import Paced, Speed, Traffic, TrainingRun, TrainingTime, Unknown
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
@@ -44,6 +46,8 @@ def sized_json(one: Sized) -> str:
             "fits": [_fit_data(fit) for fit in one.fits],
             "does_not_fit": [_misfit_data(misfit) for misfit in one.misfits],
             "similar": plain_data(one.similar),
+            "asked": _asked_data(one.asked),
+            "paces": [_pace_data(pace) for pace in one.paces],
         },
     )
 
@@ -76,12 +80,30 @@ def _fit_data(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _asked_data(asked: Traffic | TrainingRun | None) -> Any:  # noqa: ANN401 - plain data
+    """Return what was asked for; a latency without a limit is null."""
+    if not isinstance(asked, Traffic):
+        return plain_data(asked)
+    return {key: None if value == inf else value for key, value in plain_data(asked).items()}
+
+
+def _pace_data(one: Paced) -> dict[str, Any]:
+    return {
+        "sku": one.fit.kind.sku,
+        "gpus": one.fit.gpus,
+        "sharding": one.fit.memory.sharding.told,
+        "micros": one.micros,
+        **plain_data(one.pace),
+    }
+
+
 def _misfit_data(misfit: Misfit) -> dict[str, Any]:
     return {"sku": misfit.kind.sku, "memory_bytes": misfit.kind.memory_bytes, "why": misfit.why}
 
 
 _GIGA = 10**9
 _KINDS_SHOWN = 4
+_WIDEST_HOST_BYTES = 400 * _GIGA  # a second: eight NDR links of 400 Gbit/s, the widest that hosts of eight GPUs have
 _PURPOSE = {
     "inference": "to serve it",
     "lora": "to tune adapters (LoRA)",
@@ -105,6 +127,7 @@ def sized_text(one: Sized, layout: TextLayout) -> str:
             "",
             *_fits(one, layout),
             *_misfits(one, layout),
+            *_paces(one, layout),
             *_past(one, layout),
         ]
     )
@@ -205,6 +228,118 @@ def _misfits(one: Sized, layout: TextLayout) -> list[str]:
     for why, skus in by_reason.items():
         lines += layout.wrap(f"{', '.join(skus)}: {why}", "  ", "    ")
     return lines
+
+
+def _gpus(one: Paced) -> str:
+    replicas = one.pace.replicas if isinstance(one.pace, Speed) else None
+    return f"{one.fit.gpus}" if replicas is None else f"{replicas}x{one.fit.gpus}"
+
+
+_SERVED = (
+    TableColumn[Paced]("  GPU", lambda one: one.fit.kind.sku, width=17, align="<", is_cut=True),
+    TableColumn[Paced]("GPUs", _gpus, width=6),
+    TableColumn[Paced]("batch", lambda one: _of(one, lambda pace: f"{pace.batch:,}"), width=6),
+    TableColumn[Paced]("tokens/s", lambda one: _of(one, _tokens), width=20),
+    TableColumn[Paced]("first", lambda one: _of(one, lambda pace: _seconds(pace.first_token_seconds)), width=7),
+    TableColumn[Paced]("next", lambda one: _of(one, lambda pace: _seconds(pace.next_token_seconds)), width=7),
+    TableColumn[Paced]("in", lambda one: _of(one, lambda pace: _dear(pace.input_micros)), width=7),
+    TableColumn[Paced]("out", lambda one: _of(one, lambda pace: _dear(pace.output_micros)), width=7),
+)
+_TRAINED = (
+    TableColumn[Paced]("  GPU", lambda one: one.fit.kind.sku, width=20, align="<", is_cut=True),
+    TableColumn[Paced]("GPUs", lambda one: one.fit.gpus, width=5),
+    TableColumn[Paced]("days", lambda one: _days(one.pace), width=26),
+    TableColumn[Paced]("cost", lambda one: UNKNOWN if one.micros is None else amount(one.micros, 0), width=16),
+    TableColumn[Paced]("a host moves", lambda one: _moved(one.pace), width=13),
+)
+
+
+def _paces(one: Sized, layout: TextLayout) -> list[str]:
+    """Return how fast the GPUs do what is asked, and at what price."""
+    if one.asked is None:
+        return []
+    known = [pace for pace in one.paces if not isinstance(pace.pace, Unknown)]
+    unknown = dict.fromkeys(pace.pace.why for pace in one.paces if isinstance(pace.pace, Unknown))
+    lines = ["", *_asked_lines(one, layout)]
+    lines += paper_lines(_TRAINED if isinstance(one.asked, TrainingRun) else _SERVED, known) if known else []
+    for why in unknown:
+        skus = [pace.fit.kind.sku for pace in one.paces if isinstance(pace.pace, Unknown) and pace.pace.why == why]
+        lines += layout.wrap(f"not said of {', '.join(skus)}: {why}", "  ", "    ")
+    return [*lines, *_bought(one, layout)]
+
+
+def _asked_lines(one: Sized, layout: TextLayout) -> list[str]:
+    if isinstance(one.asked, TrainingRun):
+        how = "said" if one.asked.mfu is not None else "from 50% to 25%, middle 40%: published of long pretraining"
+        return layout.wrap(f"HOW LONG ({one.asked.tokens:,} tokens; MFU {how})", "", "  ")
+    asked = one.asked
+    if asked is None:
+        return []
+    rate = f", {asked.requests_per_second:g} requests/s" if asked.requests_per_second else ""
+    told = (
+        f"HOW FAST ({asked.input_tokens:,} tokens in, {asked.output_tokens:,} out{rate}; estimates, in brackets P10 to "
+        f"P90 of measured ones; {one.currency} for a million tokens)"
+    )
+    return layout.wrap(told, "", "  ")
+
+
+def _bought(one: Sized, layout: TextLayout) -> list[str]:
+    """Return what all replicas cost, and from which rate on they cost less than an API."""
+    asked = one.asked
+    widest = max((_exchange(pace.pace) for pace in one.paces), default=0)
+    if widest > _WIDEST_HOST_BYTES:
+        told = (
+            "where a host moves more than 400 GB/s (8 links of 400 Gbit/s), no usual fabric carries it: batches must be"
+        )
+        return layout.wrap(f"{told} larger, or accumulated", "  ", "    ")
+    best = next((pace for pace in one.paces if isinstance(pace.pace, Speed) and pace.micros is not None), None)
+    if not isinstance(asked, Traffic) or best is None or not isinstance(best.pace, Speed):
+        return []
+    lines: list[str] = []
+    if best.pace.replicas is not None and best.micros is not None:
+        many = counted(best.pace.replicas, "replica")
+        told = f"least: {many} of {best.fit.gpus} {best.fit.kind.sku}, {amount(best.micros)} {one.currency}/h"
+        lines += layout.wrap(f"{told}, at the lower end of what was measured", "  ", "    ")
+    if best.pace.api_break_even_per_second is not None:
+        even = best.pace.api_break_even_per_second
+        holds = best.pace.low / asked.output_tokens
+        side = "less" if even < holds else "more, however busy it is"
+        told = f"one replica on {best.fit.gpus} {best.fit.kind.sku} costs what the API asks for {even:,.2f} requests/s"
+        lines += layout.wrap(f"{told}, and serves {holds:,.2f}: full, it costs {side}", "  ", "    ")
+    return lines
+
+
+def _of(one: Paced, words: Callable[[Speed], str]) -> str:
+    return words(one.pace) if isinstance(one.pace, Speed) else UNKNOWN
+
+
+def _tokens(pace: Speed) -> str:
+    return f"{pace.output_tokens_per_second:,.0f} ({pace.low:.0f}-{pace.high:.0f})"
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:,.0f}{NO_BREAK}ms" if value < 10 else f"{value:,.0f}{NO_BREAK}s"
+
+
+def _dear(micros: int | None) -> str:
+    return UNKNOWN if micros is None else amount(micros)
+
+
+def _days(pace: Speed | TrainingTime | Unknown) -> str:
+    if not isinstance(pace, TrainingTime):
+        return UNKNOWN
+    told = [f"{seconds / 86_400:,.1f}" for seconds in (pace.seconds, pace.low, pace.high)]
+    return told[0] if pace.low == pace.high else f"{told[0]} ({told[1]}-{told[2]})"
+
+
+def _exchange(pace: Speed | TrainingTime | Unknown) -> int:
+    return (pace.host_bytes_per_second or 0) if isinstance(pace, TrainingTime) else 0
+
+
+def _moved(pace: Speed | TrainingTime | Unknown) -> str:
+    if not isinstance(pace, TrainingTime) or pace.host_bytes_per_second is None:
+        return UNKNOWN
+    return f"{nearest(pace.host_bytes_per_second, _GIGA)}{NO_BREAK}GB/s"
 
 
 def _past(one: Sized, layout: TextLayout) -> list[str]:

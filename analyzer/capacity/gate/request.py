@@ -20,7 +20,7 @@ HOURS_A_WEEK = 168
 HOURS_MOST = 5 * 52 * HOURS_A_WEEK  # five years: longer than GPUs are written off
 DAYS_MOST = HOURS_MOST // 24  # nobody plans further ahead either
 GROWTH_MOST = 1000
-NAME_MOST, WHY_MOST, WORK_MOST = 120, 500, 50
+NAME_MOST, WHY_MOST, WORK_MOST, KINDS_MOST = 120, 500, 50, 16
 
 
 def _text(most: int) -> Read:
@@ -58,11 +58,15 @@ def _gpus(entry: TomlEntry, key: str) -> int:
 
 
 def _hours(entry: TomlEntry, _: str) -> int:
-    given = [key for key in ("weeks", "hours") if entry.has(key)]
+    given = [key for key in ("weeks", "hours", "gpu_hours") if entry.has(key)]
     if len(given) != 1:
-        raise ConfigError(f"{entry.where}: set either 'weeks' or 'hours'")
+        raise ConfigError(f"{entry.where}: set either 'weeks' or 'hours' (or 'gpu_hours': those of all GPUs together)")
     (key,) = given
-    hours = _number(entry, key) * (HOURS_A_WEEK if key == "weeks" else 1)
+    hours = _number(entry, key)
+    if key == "weeks":
+        hours *= HOURS_A_WEEK
+    elif key == "gpu_hours":
+        hours /= _gpus(entry, "gpus")
     if not 1 <= hours <= HOURS_MOST or hours != hours.to_integral_value():
         raise ConfigError(
             f"{entry.where}: {key!r} must come to a whole number of hours, from 1 hour to "
@@ -90,7 +94,7 @@ def _number(entry: TomlEntry, key: str) -> Decimal:
         number = Decimal(str(value))
     except (InvalidOperation, ValueError) as error:  # an integer of more digits than Python prints
         raise ConfigError(f"{entry.where}: {key!r} is too large a number") from error
-    if not number.is_finite() or abs(number) > HOURS_MOST:
+    if not number.is_finite() or abs(number) > HOURS_MOST * (GPUS_MOST if key == "gpu_hours" else 1):
         raise ConfigError(f"{entry.where}: {key!r} must be a plausible number, not {_shown(value)}")
     return number
 
@@ -122,7 +126,7 @@ class Request:
     team: str = field(metadata=_NAME)
     gpus: int = field(metadata=toml_key(read=_gpus))
     sku: str = field(metadata=_NAME)
-    hours: int = field(metadata=toml_key("weeks", "hours", read=_hours))
+    hours: int = field(metadata=toml_key("weeks", "hours", "gpu_hours", read=_hours))
     starts: str = field(metadata=toml_key(read=_day))  # ISO date
     why: str = field(metadata=toml_key(read=_text(WHY_MOST)))
     work: tuple[str, ...] = field(metadata=toml_key(read=_names))
@@ -180,13 +184,39 @@ _DEEPEST = 3
 _ENDINGS = ".toml, .json, .yaml or .yml"
 
 
-def read_request(path: Path) -> Request:
-    """Return the request of a file.
+def by_kind(where: str, values: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return what a file asks for, one request a kind: `gpus` may be a table of kinds, { H100-80GB = 16, L4-24GB = 8 }.
+
+    GPU-hours are those of all kinds together, which are had for the same time.
+
+    Raises:
+        ConfigError: the table is empty or too long, or 'sku' says a kind beside it.
+    """
+    kinds = values.get("gpus")
+    if not isinstance(kinds, Mapping):
+        return [values]
+    if not 1 <= len(kinds) <= KINDS_MOST:
+        raise ConfigError(f"{where}: 'gpus' names 1 to {KINDS_MOST} kinds, not {len(kinds)}")
+    if values.get("sku") is not None:
+        raise ConfigError(f"{where}: 'gpus' names the kinds already; leave 'sku' out")
+    entry = TomlEntry(where, kinds)
+    counts = {str(sku): _gpus(entry, str(sku)) for sku in kinds}
+    rest = dict(values)
+    if "gpu_hours" in rest:
+        hours = _hours(
+            TomlEntry(where, {"gpu_hours": rest.pop("gpu_hours"), "gpus": sum(counts.values())}), "gpu_hours"
+        )
+        rest["hours"] = hours
+    return [{**rest, "sku": sku, "gpus": gpus} for sku, gpus in counts.items()]
+
+
+def read_requests(path: Path) -> list[tuple[Request, Mapping[str, object]]]:
+    """Return the requests of a file, one a kind of GPU, each with what says it.
 
     Raises:
         ConfigError: the file cannot be read, is too large or none of the three, or says what no request can.
     """
-    return request_of(path.name, parsed_file(path))
+    return [(request_of(path.name, one), one) for one in by_kind(path.name, parsed_file(path))]
 
 
 def parsed_file(path: Path) -> Mapping[str, object]:

@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
@@ -14,7 +14,7 @@ from typing import Any
 from analyzer.capacity.gate.decided import Decided, Rate, decided_of
 from analyzer.capacity.gate.policy import Policy, read_policy
 from analyzer.capacity.gate.policy_check import check_request
-from analyzer.capacity.gate.request import Request, parsed_file, read_request
+from analyzer.capacity.gate.request import Request, read_requests
 from analyzer.capacity.gate.request_store import (
     Event,
     KeptRequest,
@@ -60,21 +60,27 @@ def gate(argv: list[str]) -> int:
     and prices and free GPUs that the profile does not have are looked up.
     """
     options = _gate_parser().parse_args(argv)
-    request = read_request(options.request)
+    requests = read_requests(options.request)
+    if len(requests) > 1 and (options.json or options.out):
+        raise ConfigError("--json and --out are of one kind of GPU; this request asks for several: a file for each")
+    found = [_decided(options, request, said) for request, said in requests]
+    for number, (decided, is_kept) in enumerate(found):
+        if number:
+            print()
+        if options.out:
+            _write_page(decided, options)
+        _print(decided, options, is_kept=is_kept)
+    return _OK if all(decided.verdict == "PASS" for decided, _ in found) else _STOPPED
+
+
+def _decided(options: argparse.Namespace, request: Request, said: Mapping[str, object]) -> tuple[Decided, bool]:
+    """Return the decision on one kind of GPU, and whether it is kept."""
     if options.server:
-        decided, is_kept = _posted(options), True
-    else:
-        settings = _settings(options)
-        policy = read_policy(options.policy or (settings.gates if settings else None))
-        read = _read(options.profile, policy.keys) if options.profile else None
-        decided, is_kept = (
-            _judged(options, request, read, policy, settings),
-            bool(options.store) and not options.dry_run,
-        )
-    if options.out:
-        _write_page(decided, options)
-    _print(decided, options, is_kept=is_kept)
-    return _OK if decided.verdict == "PASS" else _STOPPED
+        return _posted(options, said), True
+    settings = _settings(options)
+    policy = read_policy(options.policy or (settings.gates if settings else None))
+    read = _read(options.profile, policy.keys) if options.profile else None
+    return _judged(options, request, read, policy, settings), bool(options.store) and not options.dry_run
 
 
 def waive(argv: list[str]) -> int:
@@ -193,11 +199,11 @@ def _told(price: int | None, currency: str) -> Rate | None:
     return None if price is None else Rate(price, "--price", currency)
 
 
-def _posted(options: argparse.Namespace) -> Decided:
+def _posted(options: argparse.Namespace, said: Mapping[str, object]) -> Decided:
     for name in ("policy", "price", "dry_run"):
         if getattr(options, name):
             raise ConfigError(f"--{name.replace('_', '-')} is for this machine; a server has its own policy and prices")
-    body: dict[str, object] = {"request": _plain(parsed_file(options.request))}
+    body: dict[str, object] = {"request": _plain(said)}
     if options.profile:
         body["profile"] = _document(options.profile)
     return decided_of(ask_server_json(options.server, PATH, body)["request"]["decided"])

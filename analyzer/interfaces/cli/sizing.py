@@ -15,6 +15,7 @@ from analyzer.sizing.model import Model, model_at, model_named
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_json, sized_text
+from analyzer.sizing.throughput import Traffic, TrainingRun, traffic_of
 from analyzer.sizing.work import (
     DEFAULT_PRECISION,
     MOMENT_BYTES,
@@ -66,15 +67,46 @@ def _check_where(options: argparse.Namespace) -> None:
 
 
 def _sized(options: argparse.Namespace, model: Model, work: Work, asked: GpuRequest) -> Sized:
+    pace = _pace(options)
     if not (options.store or options.server or options.config):
         book = PriceBook.read(options.prices) if options.prices else PriceBook()
-        return sized(model, work, kinds(book, time.time_ns() // 1000), asked, book.currency)
+        return sized(model, work, kinds(book, time.time_ns() // 1000), asked, book.currency, pace=pace)
     if options.server:
         known = ask_known(options.server)
     else:
         with opened(options) as reader:
             known = read_known(reader.session, reader.settings, options.prices)
-    return sized(model, work, known.kinds, asked, known.currency, Past(known.runs, options.like))
+    return sized(model, work, known.kinds, asked, known.currency, Past(known.runs, options.like), pace)
+
+
+def _pace(options: argparse.Namespace) -> Traffic | TrainingRun | None:
+    """Return what the GPUs are to do, None where nobody says so.
+
+    Raises:
+        ConfigError: it does not go with what the model is for, or is none that GPUs do.
+    """
+    serving = {name: getattr(options, name) for name in ("requests_per_second", "ttft", "inter_token", "api_price")}
+    given = [f"--{name.replace('_', '-')}" for name, value in serving.items() if value is not None]
+    if options.purpose == "inference":
+        if options.tokens or options.mfu is not None:
+            raise ConfigError("--tokens and --mfu are of a training: say --traffic 1000,200, the tokens of a request")
+        if options.traffic is None:
+            if given:
+                raise ConfigError(f"{' '.join(given)} need --traffic 1000,200: the tokens of a request, in and out")
+            return None
+        return traffic_of(options.traffic, *serving.values())
+    if options.traffic or given:
+        raise ConfigError(f"{' '.join(given) or '--traffic'} is of a service: a training is said by its --tokens, 15T")
+    if options.tokens is None:
+        if options.mfu is not None:
+            raise ConfigError("--mfu needs --tokens: how many the model is trained on, such as 15T")
+        return None
+    tokens = parameter_count(options.tokens)
+    if tokens is None:
+        raise ConfigError(f"--tokens {options.tokens} is not a number of tokens such as 15T, 2e9")
+    if options.mfu is not None and not 0 < options.mfu <= 1:
+        raise ConfigError(f"--mfu {options.mfu} must be more than 0, and 1 at most")
+    return TrainingRun(tokens, options.mfu)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,8 +143,20 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--sequences", type=int, default=1, metavar="N", help="that are served at a time (default: 1)")
     how.add_argument("--gpus", type=int, metavar="N", help="so many, and no other number")
     how.add_argument("--sharding", metavar="WAY", help="zero1-3, fsdp, tensor, pipeline; tensor=8,pipeline=2")
+    _add_pace(parser)
     _add_where(parser)
     return parser
+
+
+def _add_pace(parser: argparse.ArgumentParser) -> None:
+    pace = parser.add_argument_group("how fast, at what price")
+    pace.add_argument("--traffic", metavar="IN,OUT", help="tokens of a request to a service, such as 1000,200")
+    pace.add_argument("--requests-per-second", type=float, metavar="N", help="that all replicas together serve")
+    pace.add_argument("--ttft", type=float, metavar="SECONDS", help="time to first token at most")
+    pace.add_argument("--inter-token", type=float, metavar="SECONDS", help="time between two tokens at most")
+    pace.add_argument("--api-price", metavar="IN,OUT", help="dollars that an API asks for a million tokens")
+    pace.add_argument("--tokens", metavar="N", help="that a model is trained on: 15T, 2e9")
+    pace.add_argument("--mfu", type=float, metavar="RATIO", help="of the training (default: 0.4, from 0.25 to 0.5)")
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from analyzer.capacity.gate.policy import NAMES
-from analyzer.capacity.gate.request import Request, read_request
+from analyzer.capacity.gate.request import Request, read_requests
 from analyzer.settings.toml_model import keys_of
 from tests.analyzer.capacity.gate_signing import policy_file, signed_text
 from tests.analyzer.capacity.test_gate_cli import recent, soon
@@ -246,7 +246,7 @@ def test_the_forms_are_what_the_gate_reads(tmp_path: Path) -> None:
     template = (DOCS / "issue-template.md").read_text("utf-8").partition("```toml\n")[2].partition("```")[0]
     assert by_id["request"]["attributes"]["value"] == template
     (tmp_path / "request.toml").write_text(template.replace('""', '"llama-sft"'))
-    assert read_request(tmp_path / "request.toml").gpus == 8
+    assert read_requests(tmp_path / "request.toml")[0][0].gpus == 8
 
 
 def test_the_page_names_every_key_and_gate() -> None:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.gate.request import FILE_BYTES, Request, read_request, request_of
+from analyzer.capacity.gate.request import FILE_BYTES, Request, read_requests, request_of
 from analyzer.errors import ConfigError
 from tests.analyzer.capacity.gate_asking import SAID, request
 
@@ -31,7 +31,7 @@ def refused(folder: Path, name: str, text: str | bytes) -> str:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError) as error:
-        read_request(path)
+        read_requests(path)[0][0]
     said = str(error.value)
     assert len(said) < 400
     assert "\n" not in said
@@ -44,7 +44,7 @@ def test_three_forms_say_the_same(tmp_path: Path) -> None:
     found = set()
     for name, text in forms.items():
         (tmp_path / name).write_text(text)
-        found.add(read_request(tmp_path / name))
+        found.add(read_requests(tmp_path / name)[0][0])
     assert found == {request()}
 
 
@@ -59,7 +59,7 @@ def test_weeks_and_hours_are_one_thing() -> None:
     ("change", "says"),
     [
         ({"gpu": 32}, "unknown key 'gpu'; did you mean 'gpus'?"),
-        ({"colour": "red"}, "unknown key 'colour'; it may have gpus, gpus_per_run, growth"),
+        ({"colour": "red"}, "unknown key 'colour'; it may have gpu_hours, gpus, gpus_per_run, growth"),
         ({"gpus": 0}, "'gpus' must be a whole number from 1 to 100,000, not 0"),
         ({"gpus": -8}, "not -8"),
         ({"gpus": 10**30}, "from 1 to 100,000"),
@@ -145,7 +145,7 @@ def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str | byte
         ("gpus = 2026-12-01", "not 2026-12-01"),
         ("gpus = 07:30:00", "not 07:30:00"),
         ("gpus = [32]", "not a list of 1"),
-        ("gpus = { h100 = 32 }", "not a table of keys"),
+        ("gpus = { h100 = 32 }", "leave 'sku' out"),
         ("gpus = '32'", "not '32'"),
     ],
 )
@@ -157,7 +157,7 @@ def test_a_message_says_what_a_person_wrote(tmp_path: Path, line: str, says: str
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     """With the name that was typed."""
     with pytest.raises(ConfigError, match=r"cannot read .*none\.toml"):
-        read_request(tmp_path / "none.toml")
+        read_requests(tmp_path / "none.toml")[0][0]
 
 
 ANYTHING = st.recursive(
@@ -179,3 +179,48 @@ def test_whatever_a_key_says_is_a_request_or_a_sentence(key: str, value: object)
     assert 1 <= made.hours <= 43_680
     assert made.growth_permille is None or 1 <= made.growth_permille <= 10**6
     assert all(text.isprintable() for text in (made.team, made.sku, made.why, *made.work))
+
+
+@pytest.mark.parametrize(
+    "key", ["vcpus", "vcpu", "cpus", "tpus", "gpu_days", "gpu_minutes", "gpus_per_node", "days", "months"]
+)
+def test_a_hint_never_changes_what_is_counted(key: str) -> None:
+    """32 vCPUs came out as 32 GPUs, by "did you mean 'gpus'?"."""
+    with pytest.raises(ConfigError, match=f"unknown key '{key}'; it may have") as error:
+        request_of("r", {**SAID, key: 32})
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("gpu", "gpus"), ("hour", "hours"), ("gpu_hour", "gpu_hours"), ("gpsu", "gpus"), ("weks", "weeks")],
+)
+def test_a_slip_of_the_pen_is_still_told_its_key(key: str, meant: str) -> None:
+    """Where it counts the same, or says nothing of what it counts."""
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        request_of("r", {**SAID, key: 32})
+
+
+def test_gpu_hours_are_those_of_all_gpus_together() -> None:
+    """32 GPUs for 43,008 GPU-hours are eight weeks; what comes to no whole hour is refused."""
+    assert request(weeks=None, gpu_hours=32 * 1344) == request()
+    with pytest.raises(ConfigError, match="whole number of hours"):
+        request(weeks=None, gpu_hours=100)
+    with pytest.raises(ConfigError, match="either 'weeks' or 'hours'"):
+        request(gpu_hours=43_008)
+
+
+def test_several_kinds_are_asked_for_in_one_file(tmp_path: Path) -> None:
+    """Each is a request of its own; GPU-hours are shared by the GPUs."""
+    path = tmp_path / "r.toml"
+    rest = TOML.replace("gpus = 32\n", "").replace('sku = "H100-80GB"\n', "").replace("weeks = 8\n", "")
+    kinds = "gpus = { H100-80GB = 16, L4-24GB = 8 }\n"
+    path.write_text(f"{kinds}gpu_hours = 2400\n{rest}")
+    asked = [one for one, _ in read_requests(path)]
+    assert [(one.sku, one.gpus, one.hours) for one in asked] == [("H100-80GB", 16, 100), ("L4-24GB", 8, 100)]
+    assert {(one.team, one.why) for one in asked} == {(request().team, request().why)}
+    assert "leave 'sku' out" in refused(tmp_path, "s.toml", f'{kinds}sku = "L4-24GB"\nweeks = 1\n{rest}')
+    assert "names 1 to 16 kinds, not 0" in refused(tmp_path, "t.toml", f"gpus = {{}}\nweeks = 1\n{rest}")
+    assert "'L4-24GB' must be a whole number" in refused(
+        tmp_path, "u.toml", f"gpus = {{ L4-24GB = 0 }}\nweeks = 1\n{rest}"
+    )

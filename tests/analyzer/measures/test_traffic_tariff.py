@@ -91,7 +91,7 @@ def test_the_sites_own_tariff_goes_first(tmp_path: Path) -> None:
     [
         ('provider = "asw"', "name one of aws, azure, gcp"),
         ('provider = "aws"\nproviders = 1', "did you mean 'provider'?"),
-        (OWN.replace("usd_per_gb", "usd_per_tb"), "did you mean 'usd_per_gb'?"),
+        (OWN.replace("usd_per_gb", "usd_per_tb"), "unknown key 'usd_per_tb'; it may have"),
         (OWN.replace("usd_per_gb = 0.004", ""), "give one of 'usd_per_gb' and 'usd_per_gib'"),
         (OWN.replace('"zones"', '"racks"'), "must be one of zones, regions, internet"),
         (OWN.replace('"sender"', '"me"'), "must be one of sender, both"),
