@@ -62,9 +62,11 @@ def throughputs() -> list[Measured]:
             row["precision"],
             row.get("cache"),
             row["held_back"],
-            *figure[:3],
-            figure[3] if len(figure) > 3 else None,
+            tokens_in,
+            tokens_out,
+            rate,
+            batch[0] if batch else None,
         )
         for row in rows
-        for figure in row["figures"]
+        for tokens_in, tokens_out, rate, *batch in row["figures"]
     ]

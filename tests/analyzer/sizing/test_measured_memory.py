@@ -18,7 +18,8 @@ ROWS_OF = [(kind, row) for kind, rows in ROWS.items() for row in rows]
 def ours(kind: str, row: dict[str, Any]) -> float:
     """Return our figure, in GiB."""
     model = model_named(row["model"]) if "model" in row else Model("bare", row["parameters"], None, "a test")
-    spread = Sharding(*row.get("zero", (0, 1)), tensor=row.get("tensor", 1))
+    zero, data = row.get("zero", (0, 1))
+    spread = Sharding(zero, data, row.get("tensor", 1))
     if kind == "training":
         batch, context = row.get("tokens", (1, 1))
         work = work_of(
