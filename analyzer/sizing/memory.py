@@ -133,7 +133,7 @@ def _gathered(model: Model, work: Work, sharding: Sharding) -> int:
     """Return the bytes of layers that are whole for a while; without a shape none is known, and none counted."""
     if model.shape is None or sharding.zero < 3:
         return 0
-    layer = model.shape.layer_linear_parameters * work.precision.bits / _BITS_PER_BYTE
+    layer = Fraction(model.shape.parts().linears, model.shape.layers) * work.precision.bits / _BITS_PER_BYTE
     return _up(_GATHERED_LAYERS * layer / sharding.tensor)
 
 

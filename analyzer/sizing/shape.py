@@ -37,9 +37,14 @@ class Parts:
     tower: int = 0
 
     @property
+    def linears(self) -> int:
+        """Parameters in weight matrices of layers."""
+        return self.attention + self.mlp + self.expert
+
+    @property
     def total(self) -> int:
         """All parameters."""
-        return self.attention + self.mlp + self.expert + self.other + self.tower
+        return self.linears + self.other + self.tower
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +191,6 @@ class Shape:
             router += self.experts * (1 + (2 if self.is_gated else 1) * width + self.hidden) + self.hidden + self.heads
         mixed = min(layers, self.expert_layers)
         return layers * each + mixed * router
-
-    @property
-    def layer_linear_parameters(self) -> int:
-        """Parameters in the weight matrices of one layer, the largest kind of them."""
-        attention = sum(wide * out * count for wide, out, count in self.attention_linears())
-        dense = sum(wide * out * count for wide, out, count in self.mlp_linears(self.intermediate))
-        if not self.expert_layers:
-            return attention + dense
-        width = self.expert_width or self.intermediate
-        mixed = (*self.mlp_linears(width, self.experts), *self.mlp_linears(self.shared_width))
-        return attention + sum(wide * out * count for wide, out, count in mixed)
 
     @property
     def parameters(self) -> int:

@@ -7,7 +7,7 @@ tests/analyzer/sizing/test_throughput.py. The interval is the P10 and P90 of the
 settings that nobody tuned, lie at its lower end.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
@@ -23,7 +23,6 @@ from analyzer.sizing.work import Work
 _SECOND_US = 1_000_000
 _MILLION = 1_000_000
 _MOST_CONTEXT = 2**27
-_DAY_SECONDS = 86_400
 _GRADIENT_BYTES = 2
 
 
@@ -106,14 +105,8 @@ def context_tokens(fit: Fit, model: Model, work: Work) -> int | None:
     room = _room_bytes(fit, MEASURED)
     if model.shape is None or cache_bytes(model.shape, work, fit.memory.sharding) is None:
         return None
-    low, high = 0, _MOST_CONTEXT
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _cache_of(model.shape, work, fit, middle) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    shape = model.shape
+    return _largest(_MOST_CONTEXT, lambda tokens: _cache_of(shape, work, fit, tokens) <= room)
 
 
 def _room_bytes(fit: Fit, measured: Efficiency) -> int:
@@ -141,22 +134,19 @@ def speed(fit: Fit, model: Model, work: Work, traffic: Traffic, measured: Effici
     most = min(measured.most_batch, _room_bytes(fit, measured) // max(1, _cache_of(shape, work, fit, whole)))
     if room < whole or most < 1:
         return Unknown(f"a request of {whole:,} tokens does not fit beside the weights")
-    batch = _largest(step, traffic, most)
-    if batch is None:
+    batch = _largest(most, lambda many: step.keeps(traffic, many))
+    if not batch:
         return Unknown("not even one request at a time is as fast as is asked")
     return _told(step, fit, traffic, batch, room)
 
 
-def _largest(step: "Roofline", traffic: Traffic, most: int) -> int | None:
-    """Return the largest batch that keeps both latencies, None where one request alone does not."""
+def _largest(most: int, holds: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` that holds, where each smaller one does too; 0 where none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if step.keeps(traffic, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low or None
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
 
 
 def _told(step: "Roofline", fit: Fit, traffic: Traffic, batch: int, room: int) -> Speed:

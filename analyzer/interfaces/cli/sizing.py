@@ -85,8 +85,9 @@ def _pace(options: argparse.Namespace) -> Traffic | TrainingRun | None:
     Raises:
         ConfigError: it does not go with what the model is for, or is none that GPUs do.
     """
-    serving = {name: getattr(options, name) for name in ("requests_per_second", "ttft", "inter_token", "api_price")}
-    given = [f"--{name.replace('_', '-')}" for name, value in serving.items() if value is not None]
+    limits = (options.requests_per_second, options.ttft, options.inter_token, options.api_price)
+    flags = ("--requests-per-second", "--ttft", "--inter-token", "--api-price")
+    given = [flag for flag, value in zip(flags, limits, strict=True) if value is not None]
     if options.purpose == "inference":
         if options.tokens or options.mfu is not None:
             raise ConfigError("--tokens and --mfu are of a training: say --traffic 1000,200, the tokens of a request")
@@ -94,7 +95,7 @@ def _pace(options: argparse.Namespace) -> Traffic | TrainingRun | None:
             if given:
                 raise ConfigError(f"{' '.join(given)} need --traffic 1000,200: the tokens of a request, in and out")
             return None
-        return traffic_of(options.traffic, *serving.values())
+        return traffic_of(options.traffic, *limits)
     if options.traffic or given:
         raise ConfigError(f"{' '.join(given) or '--traffic'} is of a service: a training is said by its --tokens, 15T")
     if options.tokens is None:

@@ -108,7 +108,7 @@ def test_four_bits_have_their_scales_and_spare_the_embeddings() -> None:
     """QLoRA, section 3: 0.127 bits per weight with double quantisation; embeddings and output stay in 16 bits."""
     model = model_named("llama-2-7b")
     assert model.shape is not None
-    linear = model.shape.layers * model.shape.layer_linear_parameters
+    linear = model.shape.parts().linears
     rest = model.parameters - linear
     assert weight_bytes(model, work_of("qlora")) == pytest.approx(linear * 4.127 / 8 + rest * 2, rel=1e-5)
     assert weight_bytes(bare(8000), work_of("inference", "int8")) == 8000
@@ -127,7 +127,7 @@ def test_fsdp_holds_two_layers_whole() -> None:
     model = model_named("llama-2-70b")
     assert model.shape is not None
     needed = memory(model, work_of("full"), Sharding(3, data=512))
-    assert needed.of("gathered weights") == 2 * 2 * model.shape.layer_linear_parameters
+    assert needed.of("gathered weights") == 2 * 2 * model.shape.parts().linears // model.shape.layers
 
 
 @pytest.mark.parametrize(
