@@ -218,6 +218,7 @@ def _names(title: str) -> dict[str, str]:
 Identity = tuple[int, int]  # pid and start, in ticks since boot
 
 _UID = re.compile(r"^Uid:\s+(\d+)", re.MULTILINE)
+_PARENT = re.compile(r"^PPid:\s+([1-9]\d*)", re.MULTILINE)
 _STEP = re.compile(r"slurmstepd: \[([0-9]+)[.+_]")
 _CORES = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
 
@@ -235,6 +236,7 @@ class Process:
     cores: int | None = None  # that it may run on
     parent: Identity | None = None
     ray: RayWorker | None = None
+    starter: Identity | None = None  # HTCondor's process above it, which is there for one job
     slurm_job: str | None = None  # the number of the job whose step, a process of root's, has started it
 
 
@@ -244,18 +246,19 @@ def read_process(proc: Path, pid: int, started_ticks: int, above: Sequence[Ident
     status = text(here / "status")
     if status is None:
         return None
-    environ = text(here / "environ")
+    environ, cgroup = text(here / "environ"), text(here / "cgroup") or ""
     uid, cores = user_in(status), _CORES.search(status)
     return Process(
         pid=pid,
         started_ticks=started_ticks,
-        cgroup=text(here / "cgroup") or "",
+        cgroup=cgroup,
         environment=None if environ is None else allowed(environ),
         uid=uid,
         owner=None if uid is None else user_name(uid),
         cores=list_length(cores[1]) if cores else None,
         parent=above[0] if above else None,
         ray=ray_worker(proc, [pid, *(elder for elder, _ in above)]),
+        starter=_starter_above(proc, above) if "condor" in cgroup else None,
         slurm_job=slurm_job_above(proc, above),
     )
 
@@ -279,6 +282,20 @@ def slurm_job_above(proc: Path, above: Sequence[Identity], root: int = 0) -> str
         except OSError:  # it has ended
             return None
     return None
+
+
+def parents(proc: Path, pid: int) -> list[Identity]:
+    """Return the processes above one, the nearest first, as their status files tell them; without their starts."""
+    found: list[Identity] = []
+    while len(found) < _ANCESTORS_MAX and (parent := _PARENT.search(text(proc / str(pid) / "status") or "")):
+        pid = int(parent[1])
+        found.append((pid, 0))
+    return found
+
+
+def _starter_above(proc: Path, above: Sequence[Identity]) -> Identity | None:
+    """Return the nearest process of HTCondor that starts jobs."""
+    return next((one for one in above if (short(f"{proc}/{one[0]}/comm") or b"").strip() == b"condor_starter"), None)
 
 
 @lru_cache(maxsize=4096)

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from agent.attribution.devices import Devices, GpuProcess, SchedulerNumbers
-from agent.attribution.evidence import Process, is_number, number, plain_name, read_process, user_name
+from agent.attribution.evidence import Process, is_number, number, parents, plain_name, read_process, user_name
 from agent.attribution.providers import GpuHold, Meant, ProviderReport
-from agent.attribution.run import Attribution, Authority, job
+from agent.attribution.run import V2, Attribution, Authority, job
 from agent.errors import SourceError
 from agent.procfs import short, text
 
@@ -24,7 +24,6 @@ EAGER_READINGS = 6  # in which a job that is not yet known is looked at every ti
 LATER_READINGS = 30  # between two looks at a job that is still not known
 _OF_THE_JOB = ("batch", "interactive", "extern")  # steps that run on the job's first host, and know its GPUs there
 
-_JOB_DIRECTORY = re.compile(r"job_\d+")
 _MINORS = re.compile(r"\d+(?:,\d+)*")
 _UUIDS = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]+(?:,(?:GPU|MIG)-[0-9A-Za-z-]+)*")
 
@@ -100,7 +99,7 @@ class SlurmJobs:
             devices = Devices([])
         known.gpus = gpus_of_job(processes, devices)
         for process in processes:
-            if process.environment:
+            if process.environment or (process.slurm_job and not is_number(_job_name(place))):
                 attribution = self._attribution(process)
                 known.attribution = replace(attribution, member=None, rank=None, owner=process.owner)
                 return
@@ -120,24 +119,32 @@ class SlurmJobs:
         names: dict[str, Meant] = {}
         for identity, known in self._jobs.items():
             if known.attribution is not None:
-                plain = f"{known.attribution.run_id.rpartition('/')[0]}/{found[identity].name.removeprefix('job_')}"
+                plain = f"{known.attribution.run_id.rpartition('/')[0]}/{_job_name(found[identity])}"
                 if plain != known.attribution.run_id:
                     names[plain] = Meant(known.attribution.run_id)
         return names
 
 
 def _job_directories(sys: Path) -> list[Path]:
-    """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1."""
+    """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1, whatever its name."""
     top = sys / "fs/cgroup"
-    for pattern in (
-        "system.slice/*slurmstepd.scope/job_*",
-        "unified/system.slice/*slurmstepd.scope/job_*",
-        *(f"{controller}/*slurm*/uid_*/job_*" for controller in ("memory", "cpuset", "devices", "freezer")),
+    for root, pattern in (
+        *((root, f"{slices}*slurmstepd*.scope/*") for root in (top, top / "unified") for slices in ("*/", "*/*/")),
+        *((top / controller, "*slurm*/uid_*/*") for controller in ("memory", "cpuset", "devices", "freezer")),
     ):
-        found = [path for path in islice(top.glob(pattern), _JOBS_MAX) if _JOB_DIRECTORY.fullmatch(path.name)]
+        found = [path for path in islice(root.glob(pattern), _JOBS_MAX) if path.is_dir() and _is_job(root, path)]
         if found:
             return found
     return []
+
+
+def _is_job(root: Path, path: Path) -> bool:
+    here, below = f"/{path.relative_to(root)}", job(f"0::/{path.relative_to(root)}")
+    return below is not None and below.scheduler == "slurm" and below.directories[V2] == here
+
+
+def _job_name(place: Path) -> str:
+    return plain_name(place.name.removeprefix("job_"))
 
 
 def _daemon(job: Path) -> Path:
@@ -161,7 +168,8 @@ def _processes(proc: Path, place: Path) -> Iterator[Process]:
         if line.isdigit()
     )
     for pid in islice(pids, _PROCESSES_MAX):
-        if (process := read_process(proc, pid, 0)) is not None:
+        above = () if is_number(_job_name(place)) else parents(proc, pid)  # where else its slurmstepd tells the number
+        if (process := read_process(proc, pid, 0, above)) is not None:
             yield process
 
 
@@ -187,7 +195,9 @@ def _environments(processes: Iterable[Process]) -> Iterator[tuple[Mapping[str, s
     """Yield each environment that speaks of the process's own job, and whether the job's share in it is this host's."""
     for process in processes:
         environment, where = process.environment or {}, job(process.cgroup)
-        if where is not None and where.scheduler == "slurm" and environment.get("SLURM_JOB_ID") == where.id:
+        if where is None or where.scheduler != "slurm":
+            continue
+        if environment.get("SLURM_JOB_ID") == (where.id if is_number(where.id) else process.slurm_job):
             yield environment, where.step in _OF_THE_JOB or environment.get("SLURM_JOB_NUM_NODES") == "1"
 
 

@@ -11,6 +11,7 @@ from agent.attribution.evidence import (
     declared_run_id,
     is_number,
     number,
+    plain_name,
     ray_job,
     ray_labels,
     ray_member,
@@ -24,33 +25,58 @@ from agent.attribution.evidence import (
 # Cgroups, version 1 and 2: where they are, and the run that a scheduler's one names (Slurm jobs, Kubernetes pods).
 V2 = ""  # stands for cgroup v2 among the controllers
 
-# Slurm: v2 /system.slice/[<node>_]slurmstepd.scope/job_81234/step_0/user/task_0
+# What stands under a scheduler's scope is a job, also one whose name is of a form that is not known here.
+#
+# Slurm: v2 /system.slice/[<node>_]slurmstepd.scope/job_81234/step_0/user/task_0 (the slice is a setting, and beside the
+#        jobs there is one directory called system)
 #        v1 /slurm[_<node>]/uid_1000/job_81234/step_0/task_0
-# (the node stands there where several slurmd share a host; some builds write it before, not behind).
-_SLURM = re.compile(
-    r"^.*?/(?:[^/]*slurmstepd\.scope|(?:[^/]+_)?slurm(?:_[^/]+)?/uid_\d+)/job_(\d+)(?:/step_([^/]+))?(?=/|$)"
-)
-
+# (the node stands there where several slurmd share a host; some builds write it before, not behind). A job's directory
+# may be named by another id than its number, which its slurmstepd says then.
+# PBS: /pbs_jobs.service/jobid/81234.server (v1), /pbs_jobs.service/jobs/… (v2), /pbspro.slice/pbspro-81234.server.slice
+# LSF: /lsf/<cluster>/job.81234.<pid>.<time>
+# Flux: …/user@<flux>.service/imp-shell-<rank>-<job>.service
+# HTCondor: /htcondor/condor_<execute directory>_slot1_2@<host>, also below condor.service: the slot, not the job
+#
 # Kubernetes: cgroupfs /kubepods/burstable/pod<uid>/<container>
 #             systemd  /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-….scope
 #             older    /system.slice/containerd.service/kubepods-burstable-pod<uid>.slice:cri-containerd:<container>
 # systemd writes the dashes of a uid as underscores; the uid of a static pod is a hash of 32 digits. The first pod of a
 # path is taken: its kubelet is this host's. From within a container with a cgroup namespace of its own the path begins
 # with dots (/../../pod<uid>/<container>) and may have lost the part that says kubepods.
-_POD = re.compile(
-    r"^(?:.*?kubepods.*?|(?:/\.\.)+/)pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice(?::[^/]*)?)?(?=/|$)"
-)
+_Scheduler = Literal["slurm", "pbs", "lsf", "flux", "htcondor", "kubernetes", "container"]
+
+# In the order in which they are looked for: the narrower first, a job before the pod in which its daemon runs.
+_SCHEDULERS: Mapping[_Scheduler, re.Pattern[str]] = {
+    "slurm": re.compile(
+        r"^.*?/(?:[^/]*slurmstepd[^/]*\.scope(?:/uid_\d+)?/(?!system(?:/|$)|uid_)|(?:[^/]+_)?slurm(?:_[^/]+)?/uid_\d+/)"
+        r"(?:job_)?(?P<id>[^/]+)(?:/step_(?P<step>[^/]+))?(?=/|$)"
+    ),
+    "pbs": re.compile(r"^.*?/[^/]*pbs[^/]*\.(?:service/job(?:id|s)/|slice/[^/-]+-)(?P<id>[^/]+?)(?:\.slice)?(?=/|$)"),
+    "lsf": re.compile(r"^.*?/lsf/[^/]+/job\.(?P<id>\d+(?:\[\d+\])?)[^/]*(?=/|$)"),
+    "flux": re.compile(r"^.*?/(?:imp-)?shell-\d+-(?P<id>[^/]+)\.service(?=/|$)"),
+    "htcondor": re.compile(r"^.*?condor[^/]*/(?:[^/]*/)*?[^/]*?(?P<id>slot\d+(?:_\d+)?)@[^/]*(?=/|$)"),
+    "kubernetes": re.compile(
+        r"^(?:.*?kubepods.*?|(?:/\.\.)+/)pod(?P<id>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+        r"(?:\.slice(?::[^/]*)?)?(?=/|$)"
+    ),
+}
+_WORDS: Mapping[_Scheduler, str] = {"flux": "shell-", "htcondor": "condor", "kubernetes": "pod"}  # in every such path
+# A container of Docker, Podman or containerd, which no scheduler made: /docker/<id>, …/docker-<id>.scope, libpod-<id>,
+# nerdctl-<id>, or the id alone below whatever directory its user chose.
+_CONTAINER = re.compile(r"^.*/(?:(?:docker|libpod|nerdctl|containerd|crio)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=/|$)")
+_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # as systemd writes what no name of a unit may have
+_CONTAINER_ID_CHARACTERS = 12  # as the engines show it
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A scheduler's run as its cgroup names it.
+    """A scheduler's run as its cgroup names it; `id` may be another name than the one that people know.
 
     `directories` are the whole run's cgroups, below the mount of each controller or of V2. `step` is
     Slurm's name of the part of the job that the process belongs to ("batch", "0"), where the cgroup says it.
     """
 
-    scheduler: Literal["slurm", "kubernetes"]
+    scheduler: _Scheduler
     id: str
     directories: Mapping[str, str]
     step: str | None = None
@@ -94,19 +120,29 @@ def job(cgroup: str) -> Job | None:
     Slurm comes first: where its daemon runs within a pod, the job is what people know.
     """
     paths = controller_paths(cgroup)
-    return _job("slurm", _SLURM, paths) or _job("kubernetes", _POD, paths)
+    asked = ((name, pattern) for name, pattern in _SCHEDULERS.items() if _WORDS.get(name, name) in cgroup)
+    return next((found for name, pattern in asked if (found := _job(name, pattern, paths))), None)
 
 
-def _job(scheduler: Literal["slurm", "kubernetes"], pattern: re.Pattern[str], paths: Mapping[str, str]) -> Job | None:
+def container(cgroup: str) -> Job | None:
+    """Return the container that the text of /proc/<pid>/cgroup names, or None where the process is in none."""
+    return _job("container", _CONTAINER, controller_paths(cgroup))
+
+
+def _job(scheduler: _Scheduler, pattern: re.Pattern[str], paths: Mapping[str, str]) -> Job | None:
     matches = {controller: match for controller, path in paths.items() if (match := pattern.search(path))}
     if not matches:
         return None
     found = next(iter(matches.values()))
     if scheduler == "kubernetes":
-        return Job(scheduler, found[1].replace("_", "-"), {where: match[0] for where, match in matches.items()})
-    step = next((match[2] for match in matches.values() if match[2]), None)
-    directories = {where: match[0][: match.end(1)] for where, match in matches.items()}
-    return Job(scheduler, found[1], directories, step)
+        name = found["id"].replace("_", "-")
+    else:
+        name = plain_name(_ESCAPED.sub(lambda code: chr(int(code[1], 16)), found["id"]))
+    if scheduler != "slurm":
+        return Job(scheduler, name, {where: match[0] for where, match in matches.items()})
+    step = next((match["step"] for match in matches.values() if match["step"]), None)
+    directories = {where: match[0][: match.end("id")] for where, match in matches.items()}
+    return Job(scheduler, name, directories, step)
 
 
 # Ranks that a launcher started without a scheduler: torchrun, deepspeed, accelerate, mpirun.
@@ -193,7 +229,12 @@ def attribute(process: Process, place: HostIdentity) -> Attribution:
     pod is what runs there, not who holds it: job or pod is the run, and Ray's names are member and labels.
     """
     environment: Mapping[str, str] = process.environment or {}
-    found = _by_cgroup(process, environment, place) or _declared(process, environment, place) or _alone(process, place)
+    found = (
+        _by_cgroup(process, environment, place)
+        or _declared(process, environment, place)
+        or _by_container(process, place)
+        or _alone(process, place)
+    )
     ray, shards = process.ray, environment.get("SLURM_SHARDS_ON_NODE")
     labels = ray_labels(ray, ray_job(environment)) if ray else {}
     return replace(
@@ -210,8 +251,24 @@ def _by_cgroup(process: Process, environment: Mapping[str, str], place: HostIden
         return None
     if found.scheduler == "kubernetes":
         return Attribution(f"kubernetes/{place.cluster}/{found.id}", "cgroup")
-    name = slurm_name(found.id, environment)
-    return Attribution(f"slurm/{place.cluster}/{name}", "cgroup", slurm_attempt(found.id, environment))
+    if found.scheduler == "slurm":
+        number = found.id if is_number(found.id) else process.slurm_job or found.id
+        name = slurm_name(number, environment)
+        return Attribution(f"slurm/{place.cluster}/{name}", "cgroup", slurm_attempt(number, environment))
+    if found.scheduler == "htcondor":  # one slot has many jobs in turn, each below a starter of its own
+        if process.starter is None:
+            return None
+        pid, started_ticks = process.starter
+        return Attribution(f"htcondor/{place.node}/{found.id}.{pid}.{started_ticks}", "cgroup", owner=process.owner)
+    return Attribution(f"{found.scheduler}/{place.cluster}/{found.id}", "cgroup", owner=process.owner)
+
+
+def _by_container(process: Process, place: HostIdentity) -> Attribution | None:
+    found = container(process.cgroup)
+    if found is None:
+        return None
+    run_id = f"container/{place.node}/{found.id[:_CONTAINER_ID_CHARACTERS]}"
+    return Attribution(run_id, "cgroup", owner=process.owner)
 
 
 def _declared(process: Process, environment: Mapping[str, str], place: HostIdentity) -> Attribution | None:
