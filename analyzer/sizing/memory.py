@@ -187,11 +187,11 @@ def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int | None:
         return None
     value = work.value_bytes if work.cache is None else int(work.cache.bits) // 8
     stages = sharding.pipeline
-    full = -(-(shape.layers - shape.windowed_layers - shape.recurrent_layers) // stages)
-    windowed = -(-shape.windowed_layers // stages)
-    tokens = full * work.context + windowed * min(work.context, shape.window)
+    full = -(-shape.full_layers // stages) * work.context * shape.full().cached_values(sharding.tensor)
+    windowed = -(-shape.windowed_layers // stages) * min(work.context, shape.window)
+    values = full + windowed * shape.cached_values(sharding.tensor)
     states = -(-shape.recurrent_layers // stages) * -(-shape.state_values // sharding.tensor) * work.value_bytes
-    each = tokens * shape.cached_values(sharding.tensor) * value + states
+    each = values * value + states
     return each * -(-work.sequences // sharding.data)
 
 
@@ -250,7 +250,7 @@ def memory(model: Model, work: Work, sharding: Sharding) -> Memory:
     kept = states(model, work, sharding)
     parts = [MemoryPart("weights", kept.weights, f"{work.precision.name}{_wide(model, work)}")]
     if model.shape is not None and model.shape.tower_parameters is None:
-        parts.append(MemoryPart("tower", None, "for images or sound; its file does not say its widths"))
+        parts.append(MemoryPart("tower", None, "or embeddings by layer, of widths that are not read"))
     if model.shape is not None and model.shape.state_values is None and model.stored_bytes is None:
         parts.append(
             MemoryPart("recurrent layers", None, f"{model.shape.recurrent_layers or 'some'}, of a kind not known")

@@ -66,6 +66,8 @@ _FOUR_NORMS = re.compile(r"gemma[234]|glm4$|olmo2|exaone4")
 _HEAD_NORMS = re.compile(r"qwen3|gemma[34]|olmoe|glm4_moe|hunyuan")
 _QUERY_BIAS = re.compile(r"qwen2(_moe|_vl|_5_vl|$)|chatglm|^qwen$")
 _PLAIN_MLP = re.compile(r"gpt2|gpt_neo|gptj|falcon|bloom|opt|mpt|starcoder2|phi$|gpt_bigcode|nemotron$|persimmon")
+# Without attention, or with layers that are one of several things: nothing of the usual block can be counted.
+_UNREADABLE = re.compile(r"^(falcon_)?mamba2?$|rwkv|nemotron_h|nemotron-nas|zamba|retnet|xlstm")
 _RECURRENT = ("linear_attention", "mamba", "recurrent", "conv", "mamba2", "linear", "gated_deltanet", "kda")
 _WINDOWED = ("sliding_attention", "chunked_attention", "local", "sliding", "swa")
 
@@ -185,6 +187,11 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
     kind = str(text.get("model_type") or values.get("model_type") or "")
     tied = {"tie_word_embeddings": values["tie_word_embeddings"]} if "tie_word_embeddings" in values else {}
     reading = _Reading(where, {**tied, **text}, kind)
+    if _UNREADABLE.search(kind) or text.get("block_configs"):
+        raise ConfigError(
+            f"{where}: its layers are of kinds that are not read here ({kind or 'block_configs'}): say --parameters, "
+            "as its publisher tells them"
+        )
     if values.get("is_encoder_decoder") is True or {"unet", "vae"} & {*values}:
         raise ConfigError(f"{where}: it is not a decoder of text; say --parameters, --layers, --hidden of it instead")
     shape = _shape(reading)
@@ -194,6 +201,9 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
         shape = replace(shape, tower_parameters=None if None in sizes else sum(size or 0 for size in sizes))
     quantised = next((q for one in (values, text) if isinstance(q := one.get("quantization_config"), dict)), None)
     precision = checkpoint_precision(where, quantised, shape.layers) if quantised else _stored_in(values, text)
+    if reading.count("hidden_size_per_layer_input") is not None:
+        reading.assumed.append("its embeddings by layer are not counted")
+        shape = replace(shape, tower_parameters=None)
     return ModelConfig(shape, precision, _cache(quantised or {}), tuple(dict.fromkeys(reading.assumed)))
 
 
@@ -304,7 +314,7 @@ def _kinds_of_layers(reading: _Reading, shape: Shape) -> Shape:
     recurrent = sum(1 for one in listed if one in _RECURRENT)
     if (every := reading.count("attn_layer_period")) is not None and not listed:
         recurrent = shape.layers - -(-(shape.layers - (reading.count("attn_layer_offset") or 0)) // every)
-    if recurrent or reading.kind in ("falcon_h1", "nemotron_h", "bamba", "zamba2", "mamba", "mamba2", "jamba"):
+    if recurrent or reading.kind in ("falcon_h1", "bamba", "jamba"):
         return _recurrent(reading, shape, recurrent)
     return _windowed(reading, shape, listed)
 
@@ -323,7 +333,10 @@ def _windowed(reading: _Reading, shape: Shape, listed: Sequence[str]) -> Shape:
         windowed = max(0, shape.layers - first_full)
     else:
         windowed = shape.layers
-    return replace(shape, window=window, windowed_layers=windowed)
+    wide, heads = reading.count("global_head_dim") or 0, reading.count("num_global_key_value_heads") or 0
+    return replace(
+        shape, window=window, windowed_layers=windowed, full_head_width=wide, full_key_value_heads=heads if wide else 0
+    )
 
 
 def _recurrent(reading: _Reading, shape: Shape, recurrent: int) -> Shape:

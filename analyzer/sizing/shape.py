@@ -6,7 +6,7 @@ that model cards publish (tests/analyzer/sizing/test_shape.py).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 LinearKind = Literal["attention", "mlp", "expert"]
@@ -78,6 +78,8 @@ class Shape:
     latent: Latent | None = None
     window: int = 0
     windowed_layers: int = 0
+    full_head_width: int = 0  # of layers without a window, where theirs differs; 0: `head_width`
+    full_key_value_heads: int = 0
     recurrent_layers: int = 0
     recurrent_parameters: int = 0  # of the mixer of one such layer
     state_values: int | None = 0
@@ -95,6 +97,18 @@ class Shape:
     def key_value_width(self, tensor: int = 1) -> int:
         """Keys (or values) of the heads that one of `tensor` GPUs holds: a head is never split, only copied."""
         return -(-self.key_value_heads // tensor) * self.head_width
+
+    @property
+    def full_layers(self) -> int:
+        """Layers whose attention looks at all tokens."""
+        return self.layers - self.windowed_layers - self.recurrent_layers
+
+    def full(self) -> "Shape":
+        """Return the shape as its layers without a window have it."""
+        if not self.full_head_width:
+            return self
+        heads = self.full_key_value_heads or self.key_value_heads
+        return replace(self, head_width=self.full_head_width, key_value_heads=heads, full_head_width=0)
 
     def cached_values(self, tensor: int = 1) -> int:
         """Values that one layer caches of one token on one of `tensor` GPUs; what is latent every GPU has whole."""
@@ -139,8 +153,9 @@ class Shape:
 
     def linears(self) -> Iterator[tuple[LinearKind, int, int, int]]:
         """Yield all weight matrices: kind, width in, width out, how many. Adapters and few bits are for these."""
-        for wide, out, count in self.attention_linears():
-            yield "attention", wide, out, count * (self.layers - self.recurrent_layers)
+        for shape, layers in ((self, self.windowed_layers), (self.full(), self.full_layers)):
+            for wide, out, count in shape.attention_linears():
+                yield "attention", wide, out, count * layers
         mixed = self.expert_layers
         mlps: tuple[tuple[LinearKind, int, int], ...] = (
             ("mlp", self.intermediate, self.layers - mixed),

@@ -222,8 +222,7 @@ class Roofline:
         measured, sharding = self.measured, self.fit.memory.sharding
         gpus = sharding.tensor * sharding.pipeline
         flops = self._flops(measured.expert_prefill if self._is_mixed else measured.prefill)
-        full = self.shape.layers - self.shape.windowed_layers - self.shape.recurrent_layers
-        seen = full * tokens / 2 + self.shape.windowed_layers * min(tokens / 2, self.shape.window)
+        seen = self.shape.full_layers * tokens / 2 + self.shape.windowed_layers * min(tokens / 2, self.shape.window)
         attention = 4 * self.shape.query_width * seen / (self.board.flops * measured.attention)
         return tokens * ((2 * self._active / flops + attention) / gpus + self._exchange_seconds() / sharding.pipeline)
 

@@ -11,7 +11,7 @@ from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.goodput import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.fitting import GpuRequest, kinds
-from analyzer.sizing.model import Model, model_at, model_named
+from analyzer.sizing.model import Model, find_model, model_at, model_named
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_json, sized_text
@@ -214,8 +214,10 @@ def _precision(options: argparse.Namespace, model: Model) -> tuple[Precision, tu
 
 
 def _named(name: str) -> Model:
+    """Return the model of a file or a folder that is there, else of the table; a folder of results is none."""
     path = Path(name)
-    return model_at(path) if path.suffix == ".json" or path.is_dir() or path.is_file() else model_named(name)
+    is_there = path.is_file() or (path.is_dir() and ((path / "config.json").is_file() or find_model(name) is None))
+    return model_at(path) if path.suffix == ".json" or is_there else model_named(name)
 
 
 def _model(options: argparse.Namespace) -> Model:

@@ -126,6 +126,22 @@ def test_layers_that_look_back_a_window_keep_no_more_than_it() -> None:
     assert cache_bytes(config_of("it", off).shape, work, ONE) == each * 28 * 4096
 
 
+def test_layers_without_a_window_may_have_heads_of_their_own() -> None:
+    """Gemma 4 has 16 key/value heads of 256 in windows of 1,024 tokens, and 4 of 512 where all are seen."""
+    values = QWEN3 | {
+        "num_hidden_layers": 60,
+        "num_key_value_heads": 16,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "num_global_key_value_heads": 4,
+        "sliding_window": 1024,
+        "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 10,
+    }
+    shape = config_of("it", values).shape
+    cached = cache_bytes(shape, work_of("inference", context=8192), ONE)
+    assert cached == 2 * 2 * (50 * 16 * 256 * 1024 + 10 * 4 * 512 * 8192)
+
+
 def test_latent_attention_caches_what_is_latent_and_every_gpu_has_it() -> None:
     """DeepSeek-V3: 512 + 64 values a layer and token; llama.cpp logs 2,196 MiB for 32,768 tokens."""
     values = QWEN3 | {
@@ -257,6 +273,8 @@ def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
         (QWEN3 | {"num_hidden_layers": -3}, "must be a whole number from 1"),
         (QWEN3 | {"num_attention_heads": 10**9}, "must be a whole number from 1"),
         (QWEN3 | {"is_encoder_decoder": True}, "not a decoder of text"),
+        (QWEN3 | {"model_type": "mamba2"}, "of kinds that are not read here"),
+        (QWEN3 | {"block_configs": [{"attention": {"no_op": True}}]}, "of kinds that are not read here"),
         (QWEN3 | {"quantization_config": {"quant_method": "aqlm"}}, "'aqlm' holds weights in is not known"),
     ],
 )
@@ -306,14 +324,20 @@ def test_whatever_keys_say_there_is_a_shape_or_a_sentence(changed: dict[str, Any
     assert 0 <= shape.expert_layers <= shape.layers
 
 
-def test_the_command_reads_a_file_and_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And counts adapters that a server keeps, and a draft model with its cache."""
+def test_the_command_reads_a_file_and_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And counts adapters that a server keeps, and a draft model; a folder of results that is called so is no model."""
     written(tmp_path, QWEN3)
     words = ["--for", "inference", "--adapters", "4", "--draft", "qwen3-0.6b", "--json"]
     assert size([str(tmp_path / "config.json"), *words]) == 0
     by_file = json.loads(capsys.readouterr().out)
     assert size([str(tmp_path), *words]) == 0
     assert json.loads(capsys.readouterr().out)["memory"] == by_file["memory"]
+    (tmp_path / "llama-3-8b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert size(["llama-3-8b", "--for", "inference", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["name"] == "llama-3-8b"
     parts = {part["name"]: part["bytes"] for part in by_file["memory"]["parts"]}
     assert parts["draft model"] == parts["weights"] + parts["KV cache"]
     assert parts["adapters"] > 0
