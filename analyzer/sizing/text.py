@@ -9,7 +9,7 @@ from analyzer.prices.rows import ANY
 from analyzer.sizing.fitting import Fit, HourlyRate, Misfit
 from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
-from analyzer.sizing.throughput import Paced, Speed, Traffic, TrainingRun, TrainingTime, Unknown
+from analyzer.sizing.throughput import Paced, Speed, Traffic, TrainingRun, TrainingTime, Unknown, context_tokens
 from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
@@ -43,7 +43,7 @@ def sized_json(one: Sized) -> str:
             "sequences": one.work.sequences if not one.work.is_training else None,
             "memory": _memory_data(one.memory),
             "currency": one.currency,
-            "fits": [_fit_data(fit) for fit in one.fits],
+            "fits": [_fit_data(fit) | {"context_tokens": _context(one, fit)} for fit in one.fits],
             "does_not_fit": [_misfit_data(misfit) for misfit in one.misfits],
             "similar": plain_data(one.similar),
             "asked": _asked_data(one.asked),
@@ -95,6 +95,11 @@ def _pace_data(one: Paced) -> dict[str, Any]:
         "micros": one.micros,
         **plain_data(one.pace),
     }
+
+
+def _context(one: Sized, fit: Fit) -> int | None:
+    """Return the tokens that one sequence may have there, None of a training or where the cache is not known."""
+    return None if one.work.is_training else context_tokens(fit, one.model, one.work)
 
 
 def _misfit_data(misfit: Misfit) -> dict[str, Any]:
@@ -188,6 +193,9 @@ def _fits(one: Sized, layout: TextLayout) -> list[str]:
             "* public list prices on demand, each of one provider, for comparison only (gpuledger bill prices --all): "
             + ", ".join(f"{fit.kind.sku} {fit.offer.provider}" for fit in one.fits if fit.offer is not None)
         )
+    held = ((fit.kind.sku, _context(one, fit)) for fit in one.fits)
+    if contexts := [f"{sku} {tokens:,}" for sku, tokens in held if tokens is not None]:
+        told.append(f"tokens that one sequence may have there, a tenth left free: {some(contexts)}")
     notes = dict.fromkeys(fit.note for fit in one.fits if fit.note is not None)
     told += [f"{note}: {', '.join(fit.kind.sku for fit in one.fits if fit.note == note)}" for note in notes]
     if any(fit.gpus % fit.gpus_a_node for fit in one.fits):
