@@ -126,7 +126,7 @@ def _lacking(count: int, of: int, reasons: str, subjects: Sequence[str]) -> Host
 _INIT = 1  # root's, and there whenever anything is
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 _CAPABILITIES = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
-_SLURM = ("fs/cgroup/*/*slurmstepd*.scope", "fs/cgroup/*/*/*slurmstepd*.scope", "fs/cgroup/*/*slurm*/uid_*")
+_SLURM = ("fs/cgroup/*/*slurmstepd*.scope", "fs/cgroup/*.slice/*.slice/*slurmstepd*.scope", "fs/cgroup/*/*slurm*/uid_*")
 _PODS = ("fs/cgroup/kubepods*", "fs/cgroup/*/kubepods*")
 
 _Tables = Mapping[str, Sequence[Mapping[str, Value]]]

@@ -129,7 +129,11 @@ def _job_directories(sys: Path) -> list[Path]:
     """Return the cgroup of each Slurm job, under version 2 or any one controller of version 1, whatever its name."""
     top = sys / "fs/cgroup"
     for root, pattern in (
-        *((root, f"{slices}*slurmstepd*.scope/*") for root in (top, top / "unified") for slices in ("*/", "*/*/")),
+        *(
+            (root, f"{slices}*slurmstepd*.scope/*")
+            for root in (top, top / "unified")
+            for slices in ("*.slice/", "*.slice/*.slice/")
+        ),
         *((top / controller, "*slurm*/uid_*/*") for controller in ("memory", "cpuset", "devices", "freezer")),
     ):
         found = [path for path in islice(root.glob(pattern), _JOBS_MAX) if path.is_dir() and _is_job(root, path)]
