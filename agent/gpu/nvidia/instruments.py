@@ -167,21 +167,28 @@ def process_entries(answer: bytes, count: int, room: int) -> list[tuple[int, int
     """Return pid and memory of each entry of a list that the driver wrote over `_MARK`, asked for `room` entries.
 
     Drivers differ in the size of an entry under one name. How far the answer was written tells it: an entry's last
-    number is its end, but for padding. Where a driver clears all the room first, that is how far it was written.
+    number is its end, but for padding. Where a driver clears all the room first, that is how far it was written. Where
+    it wrote on for another reason, all sizes that make a list of processes have to tell the same.
 
     Raises:
         ValueError: no size of an entry explains what was written; nobody knows who is listed.
     """
     written = len(answer.rstrip(_MARK))
-    for entries in (count, room):
-        size = -(-written // (8 * entries)) * 8 if entries else 0
-        if size in _ENTRY_BYTES and written > entries * size - 8:
-            found = [_ENTRY.unpack_from(answer, place * size) for place in range(count)]
-            if all(
-                0 < pid <= _PID_MAX and (size == _MEMORY_UNKNOWN or size < _MEMORY_BYTES_MAX) for pid, size in found
-            ):
-                return [(pid, None if size == _MEMORY_UNKNOWN else size) for pid, size in found]
+    ends = [size for entries in (count, room) for size in _ENTRY_BYTES if 0 <= entries * size - written < 8]
+    for sizes in (ends[:1], [size for size in _ENTRY_BYTES if count * size - written < 8]):
+        lists = [_entries_of(answer, count, size) for size in sizes]
+        found = [entries for entries in lists if entries is not None]
+        if found and all(entries == found[0] for entries in found):
+            return found[0]
     raise ValueError(f"{written} bytes are no list of {count} processes that is known")
+
+
+def _entries_of(answer: bytes, count: int, size: int) -> list[tuple[int, int | None]] | None:
+    """Return the entries of a list whose entries have this size; None where they are none of processes."""
+    found = [_ENTRY.unpack_from(answer, place * size) for place in range(count)]
+    if not all(0 < pid <= _PID_MAX and (used == _MEMORY_UNKNOWN or used < _MEMORY_BYTES_MAX) for pid, used in found):
+        return None
+    return [(pid, None if used == _MEMORY_UNKNOWN else used) for pid, used in found]
 
 
 def _process_list(symbol: str, handle: object) -> list[tuple[int, int | None]]:

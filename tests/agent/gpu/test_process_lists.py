@@ -134,6 +134,23 @@ def test_a_list_is_read_as_it_was_written_or_not_at_all(seed: int) -> None:
     assert process_entries(bytes(answer), count, room) == told
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_what_a_driver_writes_behind_its_list_hides_nobody(seed: int) -> None:
+    """It may leave there what it worked with: entries that it dropped, or numbers of any kind."""
+    chance = random.Random(seed)
+    count, more = chance.randint(1, 12), chance.randint(1, 12)
+    truth = [(chance.randint(1, 2**22), chance.randint(8 * MIB, 80000 * MIB)) for _ in range(count)]
+    answer = bytearray(MARK * (37 * 64))
+    for place, (pid, memory) in enumerate(truth):
+        struct.pack_into("=I4xQII", answer, place * 24, pid, memory, 0xFFFFFFFF, 0xFFFFFFFF)
+    for place in range(count * 6, count * 6 + more):
+        struct.pack_into("=I", answer, place * 4, chance.choice([0, 7, 0xFFFFFFFF, chance.randrange(2**32)]))
+    try:
+        assert process_entries(bytes(answer), count, 37) == truth
+    except ValueError:  # nobody knows, which is no wrong holder
+        assert count == 1 or more >= 2
+
+
 @pytest.mark.parametrize("seed", range(100))
 def test_what_no_driver_writes_is_refused(seed: int) -> None:
     """Noise, a list that ends early, and processes that the kernel cannot have: never a holder that is none."""
