@@ -254,3 +254,29 @@ def test_a_gpu_whose_uuid_is_no_text_is_missed_and_the_others_are_read(host: Hos
     told = host.read(seconds=40)
     assert [row["up"] for row in told["reading"]["gpu_samples"]] == [True] * 4
     assert told["unreadable"] == {}
+
+
+def test_one_gpu_that_answers_nothing_takes_no_other_along(host: Host) -> None:
+    """Every question about it ends with an unknown error, its handle by index too (NVIDIA/dcgm-exporter#604)."""
+    host.scenario.host(count=4)
+    host.read()
+    host.scenario.gpu(2, fail=UNKNOWN)
+    for _ in range(5):
+        told = host.read(seconds=20)
+        rows = {row["gpu_uuid"][4:12]: row["up"] for row in told["reading"]["gpu_samples"]}
+        assert [rows.get(f"0000000{index}") for index in range(4)] == [True, True, None, True]
+        assert told["counts"] == [4, 3]
+    host.scenario.gpu(2, fail=0)
+    host.read(seconds=40)
+    assert [row["up"] for row in host.rows(seconds=40)] == [True] * 4
+
+
+def test_errors_of_every_call_pass(host: Host) -> None:
+    """After a spell of errors an exporter never came back (utkuozdemir/nvidia_gpu_exporter#110)."""
+    host.scenario.host(count=4)
+    host.read()
+    host.scenario.host(fail=UNKNOWN).every(fail=UNKNOWN)
+    assert {host.read().get("error") for _ in range(5)} == {"SourceError"}
+    host.scenario.host(fail=0).every(fail=0)
+    host.read()
+    assert [row["up"] for row in host.rows()] == [True] * 4

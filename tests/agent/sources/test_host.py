@@ -119,3 +119,11 @@ def test_the_boot_of_this_very_host_is_known() -> None:
     place = Path("/proc/sys/kernel/random/boot_id")
     with place.open("rb", buffering=0) as file:
         assert boot_id(Path("/proc")) == file.read(64).decode().strip()
+
+
+def test_idle_ticks_that_go_back_make_no_share_above_one(tmp_path: Path) -> None:
+    """The kernel's idle time may step back (prometheus/node_exporter#1903)."""
+    (tmp_path / "stat").write_text("cpu  1000 0 1000 500000 100 0 0 0 0 0\n")
+    before = cpu_ticks(tmp_path)
+    (tmp_path / "stat").write_text("cpu  1200 0 1100 499990 90 0 0 0 0 0\n")
+    assert cpu_ratios(before, cpu_ticks(tmp_path)) == (None, None)

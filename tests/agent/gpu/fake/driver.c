@@ -39,6 +39,7 @@ int enter(const device *of, const char *function) {
     if (scenario_count(-1, "mismatch", 0)) return MISMATCH;
     if (of && scenario_count(gpu, "lost", 0)) return LOST;
     snprintf(key, sizeof key, "fail.%s", function);
+    if (scenario_count(gpu, "fail", 0)) return (int)scenario_count(gpu, "fail", 0);
     return (int)scenario_count(gpu, key, 0);
 }
 

@@ -28,7 +28,7 @@ typedef union { double d; u32 ui; unsigned long ul; u64 ull; long long sll; int 
 device *device_at(int gpu, int part);
 
 /* Looks at the scenario, hangs as long as it says (`hang.<function>`), and returns what this call has to fail with, 0
- * where it may go on: `mismatch=1` fails every call, `lost=1` every one on a GPU, `fail.<function>=<code>` this one.
+ * where it may go on: `mismatch=1` fails every call, `lost=1` every one on a GPU, `fail=<code>` every one, `fail.<function>=<code>` this one.
  */
 int enter(const device *of, const char *function);
 
