@@ -68,7 +68,8 @@ class _RangeChecks:
         """Return the row without what cannot be true, or None where a key that it cannot do without is missing."""
         columns = {column.name: column for column in table.columns}
         kept = {}
-        for name, value in row.items():
+        for name, told in row.items():
+            value = _writable(told) if isinstance(told, str) and not told.isascii() else told
             if value is None or (name in columns and _can_be(columns[name], value)):
                 kept[name] = value
             else:
@@ -85,6 +86,11 @@ class _RangeChecks:
         if subject not in self._named and len(self._named) < _MAX_NAMED:
             self._named.add(subject)
             _LOG.warning("%s cannot be %.80r: treated as not reported; counted, and not logged again", subject, value)
+
+
+def _writable(name: str) -> str:
+    """Return a text without what no file can hold: users and interfaces may have names of any bytes."""
+    return name.encode("utf-8", "replace").decode()
 
 
 def _can_be(column: Column, value: Value) -> bool:

@@ -3,7 +3,8 @@
 import pytest
 
 from agent.config import IdentityMode
-from agent.sampling.stamp import Identity
+from agent.sampling.stamp import Identity, Stamper
+from agent.wire.envelope import encode
 from agent.wire.tables import TABLES
 
 ROW = {"node": "n1", "run_id": "slurm/alpha/1", "user": "ada", "account": "nlp", "queue": "gpu", "labels": None}
@@ -91,3 +92,11 @@ def test_without_a_key_a_name_cannot_be_tried() -> None:
     """A hash that everybody can make hides nobody."""
     ours = Identity("none").applied(TABLES["progress"], {"run_id": NAMED[1]})["run_id"]
     assert ours != Identity("none", " ").applied(TABLES["progress"], {"run_id": NAMED[1]})["run_id"]
+
+
+def test_a_name_that_is_no_text_costs_no_batch() -> None:
+    """Interfaces and users may be called by any bytes; one of them made the whole batch unwritable."""
+    reading = {"network_samples": [{"device": b"eth\xf8".decode(errors="surrogateescape")}, {"device": "enó"}]}
+    tables = Stamper("n1").stamped(reading, 1, 2)
+    assert [row["device"] for row in tables["network_samples"]] == ["eth?", "enó"]
+    assert encode(agent="n1", stream="s", sequence=0, sent_at=0, tables=tables)
