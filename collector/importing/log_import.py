@@ -34,6 +34,7 @@ from collector.store.session import Session
 
 _Row = dict[str, Any]
 _GAP_STEPS, _GAP_US = 20, 60 * SECOND_US  # a log that says nothing for longer than both was not running
+_AGAIN = 20  # of so many rows more than one that cannot be true is no bad reading but another unit
 _NO_HOST = "unknown-host"
 _PREFIX, _MARK = "declared/", "/log-"  # of the runs that logs are taken for
 
@@ -59,10 +60,18 @@ def import_log(
     now = time.time_ns() // 1000
     samples = _table("gpu_samples", rows.samples)
     good, broken = plausible(TABLES["gpu_samples"], samples.combine_chunks().to_batches()[0], Clock(now, now))
+    left_out = samples.num_rows - good.num_rows
+    if left_out * _AGAIN > samples.num_rows:
+        raise FileRefusedError(
+            f"{path}: {', '.join(f'{rule.column} is {rule.says}' for rule in broken)} in {left_out:,} of "
+            f"{samples.num_rows:,} rows: name its columns with their units, --columns 'timestamp,power.draw [mW]'"
+        )
     for rule in broken:
         log.assume(f"rows were left out whose {rule.column} is {rule.says}")
     result = Imported(path, f"{log.kind}, as gpu_samples", read=log.rows + log.skipped)
-    result.rejected = log.skipped + samples.num_rows - good.num_rows
+    result.rejected = left_out
+    if log.skipped:
+        log.assume(f"what it says on {log.skipped:,} of its lines is no reading: cut off, or of something else")
     result.first, result.last = pc.min(good.column("started_at")).as_py(), pc.max(good.column("ended_at")).as_py()
     result.landed = good.num_rows
     if store is None:

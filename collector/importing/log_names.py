@@ -3,19 +3,23 @@
 Names that no tool owns are judged by the whole column: 0 to 100 is percent, 300,000 is milliwatts.
 """
 
+import csv
+import io
 import math
 import re
+import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any
 
-from agent.wire.units import SECOND_US
+from agent.wire.units import DAY_US, SECOND_US
 from collector.prometheus.names import catalogue
 
 Record = Mapping[str, Any]
+OWN_TABLE = "a table of your own"
 _Values = Mapping[str | None, dict[str, float]]  # by the GPU's number, by column
 
 _UNITS: dict[str, float] = {
@@ -33,22 +37,24 @@ _FAMILY = {
 _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(_?timestamp|time|datetime|date_time|query_time|ts|unix_time)", "time", ""),
     (r"date", "date", ""),
-    (r"(elapsed(_time)?|_?runtime|relative_time|uptime|t)", "elapsed", "s"),
+    (r"(elapsed(_time)?|_?runtime|relative_time|uptime|seconds|secs?|t)", "elapsed", "s"),
     (r"duration", "duration", "s"),
     (r"start_time", "start", ""),
-    (r"(index|idx|id|gpu_id|device(_id|_index)?|entity|gpu_index|minor_number)", "index", ""),
+    (r"(index|idx|id|gpu|gpu_(id|index|idx|num)|device(_id|_index)?|entity|minor_number)", "index", ""),
     (r"(uuid|gpu_uuid)", "uuid", ""),
     (r"(pci_bus_id|bus_id)", "bus", ""),
     (r"(name|product_name|model|gpu_model|gpu_name|modelname)", "name", ""),
     (r"(host(name)?|node|nodename|instance)", "host", ""),
-    (r"(utilization(_gpu)?|gpu_utilization|gpu_util|util|gpu|gpu_usage|gpu_load|load|sm|gputl|acc_utilization|usage)",
+    (r"(util(ization)?(_gpu)?|gpu_util(ization)?|(gpu_)?(usage|load)|of_gpu|sm|gputl|acc_utilization)",
      "utilization_ratio", "%"),
-    (r"(utilization_memory|mem(ory)?_util(ization)?|mem(ory)?|mcutl|acc_mem_util)", "memory_utilization_ratio", "%"),
+    (r"(util(ization)?_mem(ory)?|mem(ory)?_util(ization)?|mem(ory)?|mcutl|acc_mem_util)",
+     "memory_utilization_ratio", "%"),
     (r"(utilization_)?enc(oder)?(_util(ization)?)?", "encoder_utilization_ratio", "%"),
     (r"(utilization_)?dec(oder)?(_util(ization)?)?", "decoder_utilization_ratio", "%"),
     (r"(mem(ory)?_(used|usage|allocated|alloc)|vram(_used)?|used(_gpu)?_memory|fb(_used)?|fbusd|acc_mem_used)",
      "memory_used_bytes", "mib"),
     (r"(mem(ory)?_total|total_memory|vram_total|fbttl)", "memory_total", "mib"),
+    (r"mem(ory)?_reserved", "memory_reserved_bytes", "mib"),
     (r"(mem(ory)?_free|free_memory|fbfre)", "memory_free", "mib"),
     (r"(power(_(draw|usage|draw_average|draw_instant|consumption|average|instant))?|pwr|gpu_power|acc_power)",
      "power_watts", "w"),
@@ -57,7 +63,7 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(gpu_)?energy(_consumed)?", "energy_joules", "j"),
     (r"(temp(erature)?(_gpu)?|gtemp|gpu_temp(erature)?|tmptr|acc_temp)", "temperature_celsius", "c"),
     (r"(temperature_memory|mem(ory)?_temp(erature)?|mtemp|mmtmp)", "memory_temperature_celsius", "c"),
-    (r"(clocks?(_current)?_sm|sm_clock|pclk|smclk|(clocks?(_current)?_)?graphics(_clock)?|acc_clock)",
+    (r"(clocks?(_current)?_sm|sm_clock|pclk|smclk|(clocks?(_current)?_)?gr(aphics)?(_clock)?|acc_clock)",
      "sm_clock_hertz", "mhz"),
     (r"(clocks?(_current)?_mem(ory)?|mem(ory)?_clock|mclk|mmclk|acc_mem_clock)", "memory_clock_hertz", "mhz"),
     (r"(sm_active)", "sm_active_ratio", "%"), (r"smact", "sm_active_ratio", "ratio"),
@@ -70,7 +76,9 @@ _RULES = tuple((re.compile(pattern), meaning, unit) for pattern, meaning, unit i
 FACTS = frozenset({"time", "date", "elapsed", "duration", "start", "index", "uuid", "bus", "name", "host"})
 _NUMBERED = re.compile(r"\(gpu:(\d+)\)"), re.compile(r"gpu[ ._:-]?(\d+)|(?<![a-z])cuda:(\d+)|power_?(\d+)$")
 # Limits, shares of the memory or of the power limit, what processes did, and the extremes beside a mean.
-_UNMEANT = re.compile(r"process|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$")
+_UNMEANT = re.compile(
+    r"\.process\.|processes|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
+)
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
 _FILLER = re.compile(
     r"^(benchmark|resources|metrics_daemon|collect|system|nvidia_smi|nvidia|node_[a-z0-9]+|cuda_\d+|gpu_\d+|_)_+"
@@ -110,7 +118,8 @@ def meaning_of(name: str) -> Meaning | None:
     bare = re.sub(r"/mean$", "", _BRACKET.sub("", lowered))
     if number and (cut := re.sub(r".*(gpu[ ._:-]?\d+|cuda:\d+)\s*", "", bare)) != bare:
         bare = cut
-    bare = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=power)_?\d+$", "", bare)).strip("_") or "gpu"
+    bare = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=power)_?\d+$", "", bare)).strip("_")
+    bare = "of_gpu" if gpu is not None and bare in ("", "gpu") else bare  # of wandb's system.gpu.0.gpu
     while (shorter := _FILLER.sub("", bare)) != bare:
         bare = shorter
     for stem in (bare, _UNIT_WORD.sub("", bare), _UNIT_WORD.sub("", bare).removeprefix("gpu_")):
@@ -118,7 +127,9 @@ def meaning_of(name: str) -> Meaning | None:
             if pattern.fullmatch(stem):
                 word = _UNIT_WORD.search(bare) if stem != bare else None
                 said = brackets[0] if brackets else word[1] if word else ""
-                return Meaning(column, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said))
+                is_size = _UNITS.get(said, 0.0) >= _UNITS["kib"]
+                meant = "memory_used_bytes" if is_size and column == "memory_utilization_ratio" else column
+                return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said))
     return None
 
 
@@ -233,6 +244,8 @@ class _Clock:
     log: Log
     hints: LogHints
     counts: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    days: int = 0  # that a clock without dates has gone past, and what it said last
+    last: int = 0
 
     def at(self, facts: Mapping[str, Any], key: tuple[str, str]) -> int | None:
         """Return when a record was made; None where its time cannot be read."""
@@ -248,6 +261,10 @@ class _Clock:
         for raw in (facts.get("elapsed"), *told):
             if raw not in (None, "") and (found := _elapsed(raw)) is not None:
                 self.log.is_dated = False
+                if _CLOCK.match(str(raw)):
+                    self.days += found + self.days * DAY_US < self.last - DAY_US // 2  # past midnight
+                    self.last = found + self.days * DAY_US
+                    return self.last
                 return found
         if told or facts.get("elapsed") not in (None, ""):
             return None
@@ -262,8 +279,11 @@ class _Clock:
 def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
     """Put records into a log: each of one GPU, or with the GPU in the names of its columns."""
     clock = _Clock(log, hints)
-    for record in records:
+    for told in records:
         log.rows += 1
+        record = told
+        if "key" in told and "value" in told:  # a metric a row
+            record = {**told, str(told["key"]): told["value"]}
         facts: dict[str, Any] = {}
         values: dict[str | None, dict[str, float]] = defaultdict(dict)
         for name, raw in record.items():
@@ -271,7 +291,8 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
             if meaning is None:
                 continue
             if meaning.column in FACTS and (meaning.gpu is None or meaning.column == "name"):
-                facts.setdefault(meaning.column, raw)
+                number = cell_of(raw)[0] if meaning.is_sure else None  # of elapsed_ms
+                facts.setdefault(meaning.column, raw if number is None else number * meaning.factor)
                 continue
             if isinstance(raw, str) and _LOST.search(raw):
                 facts["lost"] = True
@@ -318,6 +339,7 @@ def judge_units(log: Log) -> None:
         for name in reading:
             if name.endswith("?"):
                 values[name].append(reading[name])
+    _own_memory(values, readings)
     factors = {name: _factor(name[:-1], max(each), any(one % 1 for one in each), log) for name, each in values.items()}
     for gpu, reading in readings:
         for name in [one for one in reading if one.endswith("?")]:
@@ -329,17 +351,38 @@ def judge_units(log: Log) -> None:
                 reading.setdefault("memory_used_bytes", total - free)
 
 
+def _own_memory(values: dict[str, list[float]], readings: Sequence[tuple[Gpu, dict[str, float]]]) -> None:
+    """Read "memory" as bytes in use where it goes beyond 100: a table of one's own calls it so."""
+    if max(values.get("memory_utilization_ratio?", [0])) > 100:
+        del values["memory_utilization_ratio?"]
+        for _, reading in readings:
+            if "memory_utilization_ratio?" in reading:
+                reading["memory_used_bytes"] = reading.pop("memory_utilization_ratio?") * _UNITS["mib"]
+
+
 def _factor(column: str, most: float, is_broken: bool, log: Log) -> float:
     unit = next(usual for _, name, usual in _RULES if name == column)
-    if column.endswith("_ratio") and unit == "%" and most <= 1 and is_broken:
+    is_own = log.kind == OWN_TABLE
+    if column.endswith("_ratio") and unit == "%" and most <= 1 and is_broken and is_own:
         unit = "ratio"
     elif column.startswith("memory_") and unit == "mib":
         unit = "b" if most > 2**24 else "gib" if most <= 512 and is_broken else unit
     elif column == "power_watts" and most > 5_000:
         unit = "mw"
-    if log.kind == "a table of your own":
+    if is_own:
         log.assume(f"{column} is in {unit}, by its largest value, {most:g}")
     return _UNITS[unit]
+
+
+def cells_of(text: str) -> Iterator[list[str]]:
+    """Yield the rows of a table that have any cell, apart by the mark that its first lines share."""
+    lines = [line for line in text[:65_536].splitlines()[:20] if line.strip()]
+    often = {mark: statistics.multimode(line.count(mark) for line in lines)[0] for mark in ";\t" if lines}
+    mark = max(often, key=lambda one: often[one], default=",")
+    mark = mark if often.get(mark) else ","
+    for row in csv.reader(io.StringIO(text.replace("\0", "")), delimiter=mark, skipinitialspace=True):
+        if any(cell.strip() for cell in row):
+            yield [cell.strip().replace(",", ".") if mark == ";" else cell.strip() for cell in row]
 
 
 def is_header(cells: Sequence[str]) -> bool:

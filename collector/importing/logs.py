@@ -8,7 +8,6 @@ ClusterCockpit's job archive; the trace event format of Kineto; DLIO's summary.j
 
 import csv
 import gzip
-import io
 import math
 import re
 import statistics
@@ -16,6 +15,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,12 @@ from agent.wire.units import SECOND_US
 from collector.errors import FileRefusedError
 from collector.importing.log_names import (
     FACTS,
+    OWN_TABLE,
     Log,
     LogHints,
     Record,
     cell_of,
+    cells_of,
     fill,
     guessed_names,
     is_cut,
@@ -40,6 +42,7 @@ from collector.importing.log_names import (
 
 _MOST_BYTES = 2**28
 _MOST_FILES = 10_000
+_HEADER_WITHIN = 20  # lines; others write their own words before
 _MOST_VALUES = 50_000_000
 _HEAD = 65_536
 _TRACE_US = 100_000  # a trace is told in tenths of a second
@@ -61,11 +64,6 @@ class _Source:
         """The first JSON object, or an empty one."""
         first = self.documents[0] if self.documents else None
         return first if isinstance(first, dict) else {}
-
-    @property
-    def head(self) -> str:
-        """The first lines."""
-        return self.text[:_HEAD]
 
 
 def read_log(path: Path, hints: LogHints = LogHints()) -> Log:  # noqa: B008 - a frozen value
@@ -133,10 +131,11 @@ def _decoded(path: Path, most: int = _MOST_BYTES) -> str:
     if len(content) > most and most == _MOST_BYTES:
         raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; split it")
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return content[: len(content) // 2 * 2].decode("utf-16", errors="replace")
-    if content[1:64:2].count(0) > len(content[1:64:2]) // 2:
-        return content[: len(content) // 2 * 2].decode("utf-16-le", errors="replace")
-    return content.decode("utf-8-sig", errors="replace")
+        encoding = "utf-16"
+    else:
+        encoding = "utf-16-le" if content[1:64:2].count(0) > len(content[1:64:2]) // 2 else "utf-8-sig"
+    whole = content[: len(content) // 2 * 2] if encoding.startswith("utf-16") else content
+    return whole.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _open(path: Path, hints: LogHints) -> _Source:
@@ -190,19 +189,11 @@ def _values(text: str) -> list[Any]:
     return [one for value in found for one in (value if isinstance(value, list) else (value,))]
 
 
-def _cells(source: _Source) -> Iterator[list[str]]:
-    head = source.head.split("\n", 1)[0]
-    mark = max(",;\t", key=head.count)
-    for row in csv.reader(io.StringIO(source.text.replace("\0", "")), delimiter=mark, skipinitialspace=True):
-        if any(cell.strip() for cell in row):
-            yield [cell.strip().replace(",", ".") if mark == ";" else cell.strip() for cell in row]
-
-
 def _of_csv(source: _Source) -> Iterator[Record]:
     """Yield the rows of a table by its header, which may come again, or by names that are said or guessed."""
     names: list[str] = list(source.hints.columns)
-    rows = list(_cells(source))
-    if not names and not is_header(rows[0]):
+    rows = list(cells_of(source.text))
+    if not names and not any(map(is_header, rows[:_HEADER_WITHIN])):
         names = _guessed(source, rows)
     for number, cells in enumerate(rows):
         if is_header(cells) or (
@@ -234,7 +225,7 @@ def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 _BLANK_UNITS = re.compile(
-    r"^(idx|w|c|c/g|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
+    r"^(idx|w|c|c/g|bool|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
 )
 
 
@@ -247,7 +238,7 @@ def _of_blanks(source: _Source) -> Iterator[Record]:
             continue
         if line.lstrip().startswith("#"):
             names = [word.lower() if word.lower() != "gpu" else "index" for word in words]
-        elif names and len(words) >= len(names) and not words[0].lower().startswith("id"):
+        elif names and len(words) >= len(names) and words[0][0].isdigit():
             yield dict(zip(names, words, strict=False))
         else:
             source.skipped += 1
@@ -280,7 +271,9 @@ def _of_objects(source: _Source) -> Iterator[Record]:
     """Yield JSON objects: of gpustat and nvitop a list of GPUs in each, of others flat with the GPU in the names."""
     for document in source.documents:
         shared = {name: value for name, value in document.items() if not isinstance(value, list | dict)}
-        gpus = next((document[name] for name in ("gpus", "devices") if isinstance(document.get(name), list)), None)
+        gpus = next(
+            (document[one] for one in ("gpus", "devices", "metrics") if isinstance(document.get(one), list)), None
+        )
         for one in [document] if gpus is None else gpus:
             own = dict(_flat(one))
             if gpus is None and "_timestamp" in own:
@@ -322,6 +315,7 @@ def _of_labels(labels: Mapping[str, str]) -> dict[str, Any]:
     uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or ""
     gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("index")
     host = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance") or ""
+    uuid = f"{uuid}/{labels['GPU_I_ID']}" if uuid and labels.get("GPU_I_ID") else uuid  # an instance of a GPU
     facts = {"uuid": uuid, "index": gpu, "name": labels.get("modelName") or labels.get("name"), "hostname": host}
     return {name: value for name, value in facts.items() if value}
 
@@ -457,7 +451,7 @@ class Kind:
 def _begins(pattern: str) -> Callable[[_Source], bool]:
     """Return what knows a kind by a line of its beginning."""
     expression = re.compile(pattern, re.MULTILINE | re.IGNORECASE)
-    return lambda source: not source.documents and expression.search(source.head) is not None
+    return lambda source: not source.documents and expression.search(source.text[:_HEAD]) is not None
 
 
 def _has(*keys: str) -> Callable[[_Source], bool]:
@@ -469,16 +463,20 @@ def _has_names(source: _Source) -> bool:
     """Say whether the first line names a time or a GPU's reading, or is of readings that can be guessed."""
     if source.documents or not source.text.strip():
         return False
-    cells = next(_cells(source), [])
     if source.hints.columns:
         return True
-    readings = {found.column for cell in cells if (found := meaning_of(cell))} - FACTS
-    return (bool(readings) and is_header(cells)) or (moment(cells[0]) is not None and len(cells) > 1)
+    rows = list(islice(cells_of(source.text), _HEADER_WITHIN))
+    heads = [{found.column for cell in cells if (found := meaning_of(cell))} for cells in rows if is_header(cells)]
+    return (
+        any(head - FACTS for head in heads)
+        or {"key", "value"} <= set(rows[0])
+        or (moment(rows[0][0]) is not None and len(rows[0]) > 1)
+    )
 
 
 KINDS: tuple[Kind, ...] = (
     Kind("MLflow system metrics",
-         lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.head)),
+         lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.text[:_HEAD])),
          _of_mlflow),
     Kind("a query_range of Prometheus", _has(r"^data$", r"^status$"), _of_query_range),
     Kind("a Kineto trace", _has(r"^traceEvents$"), _of_kineto),
@@ -487,13 +485,16 @@ KINDS: tuple[Kind, ...] = (
          lambda s: "train_au_percentage" in (s.first.get("metric") or {}), _of_dlio),
     Kind("gpustat --json", _has(r"^gpus$", r"^query_time$"), _of_objects),
     Kind("W&B system metrics", _has(r"^system\.gpu\.|^gpu\.\d+\.", r"^_(timestamp|runtime)$"), _of_objects),
-    Kind("nvitop's JSON", _has(r"gpu[:_.]?\d|^devices$|^gpus$"), _of_objects),
+    Kind("MLflow's metrics as JSON", _has(r"^(metrics|key)$"), _of_objects),
+    Kind("nvitop's JSON", _has(r"gpu[:_.]?\d|^devices$|^gpus$|^gpu_utilization$"), _of_objects),
     Kind("codecarbon's emissions.csv", _begins(r"^timestamp,.*\bgpu_energy\b"), _of_codecarbon),
     Kind("ZeusMonitor's log", _begins(r"^start_time,window_name,elapsed_time"), _of_zeus),
+    Kind("W&B system metrics", _begins(r"system[./]gpu[._]\d"), _of_csv),
+    Kind("nvitop's CSV", _begins(r"gpu:\d+\)?/"), _of_csv),
     Kind("nvidia-smi pmon", _begins(r"^#\s*(date[\s,]+)?(time[\s,]+)?gpu[\s,]+pid\b"), _of_pmon),
     Kind("nvidia-smi dmon", _begins(r"^#\s*(date[\s,]+)?(time[\s,]+)?gpu[\s,]+\w+"), _of_blanks),
     Kind("dcgmi dmon", _begins(r"^#\s*entity\b"), _of_blanks),
     Kind("a page of an exporter", _begins(r"^\w+\{.*\} \S+|^# (HELP|TYPE) "), _of_page),
     Kind("nvidia-smi --query-gpu", _begins(r"\[(%|MiB|W|MHz)\]|\d (%|MiB|W)\b|utilization\.gpu|power\.draw"), _of_csv),
-    Kind("a table of your own", _has_names, _of_csv),
+    Kind(OWN_TABLE, _has_names, _of_csv),
 )  # fmt: skip

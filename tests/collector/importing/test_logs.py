@@ -313,6 +313,78 @@ SHAPES: dict[str, tuple[str, Callable[[], str], Right, LogHints, int | None]] = 
         LogHints(),
         None,
     ),
+    "smi after words of others, quoted, with old line ends": (
+        "log.csv",
+        lambda: _smi(
+            'nohup: ignoring input\r"timestamp","utilization.gpu [%]","power.draw [W]"',
+            lambda at: f'"{when(at):%Y/%m/%d %H:%M:%S.000}","{wave(at)[0]} %","{wave(at)[1]:.2f} W"',
+        ).replace("\n", "\r"),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
+    "a clock past midnight": (
+        "log.txt",
+        lambda: _dmon(lambda at: f" {when(at + 57_590):%H:%M:%S}", "Time "),
+        right_of(60, 1),
+        LogHints(),
+        START,
+    ),
+    "wandb as exported": (
+        "export.csv",
+        lambda: _smi(
+            '"Relative Time (Process)","a - system/gpu.0.powerWatts","a - system/gpu.0.gpu","b__MAX"',
+            lambda at: f'"{at}","{wave(at)[1]}","{wave(at)[0]}","100"',
+        ),
+        right_of(60, 1),
+        LogHints(),
+        START,
+    ),
+    "mlflow, a metric a row": (
+        "metrics.csv",
+        lambda: _smi(
+            "key,value,timestamp,step",
+            lambda at: (
+                f"system/gpu_0_utilization_percentage,{wave(at)[0]},{(STAMP + at) * 1000},{at}\n"
+                f"system/gpu_0_power_usage_watts,{wave(at)[1]},{(STAMP + at) * 1000 + 7},{at}"
+            ),
+        ),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
+    "nvitop's devices": (
+        "devices.jsonl",
+        lambda: _smi(
+            "",
+            lambda at: json.dumps(
+                {
+                    "timestamp": STAMP + at,
+                    "devices": [
+                        {
+                            "index": 0,
+                            "gpu_utilization": wave(at)[0],
+                            "power_usage": 1000 * round(wave(at)[1]),
+                            "memory_used": 2**30,
+                        }
+                    ],
+                }
+            ),
+        ),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
+    "a table of milliseconds and gigabytes": (
+        "mine.tsv",
+        lambda: _smi(
+            "elapsed_ms\tgpu0_util\tgpu0_power_w\tgpu0_mem_gb",
+            lambda at: f"{at * 1000}\t{wave(at)[0]}\t{wave(at)[1]}\t12.5",
+        ),
+        right_of(60, 1),
+        LogHints(),
+        START,
+    ),
     "a table in ratios and milliwatts": (
         "mine.csv",
         lambda: _smi("time,gpu_util,power_mw", lambda at: f"{STAMP + at},{wave(at)[0] / 100},{wave(at)[1] * 1000}"),
@@ -429,7 +501,16 @@ def test_a_cut_line_is_left_out_and_said(tmp_path: Path) -> None:
         path.write_text("\n".join([*lines[:-1], lines[-1][:cut]]))
         with Store.open(None) as store:
             result = import_log(store, path, LogHints(), "ws1")
-        assert (result.landed, result.rejected) == (46, 1), cut
+        assert (result.landed, result.rejected) == (46, 0), cut
+        assert "what it says on 1 of its lines is no reading: cut off, or of something else" in result.assumed
+
+
+def test_a_log_whose_column_is_in_another_unit_again_and_again_is_refused(tmp_path: Path) -> None:
+    """Its name says watts, and nobody draws a megawatt: the rest of the rows would be no log of anything."""
+    path = tmp_path / "log.csv"
+    path.write_text(_smi("timestamp, power.draw [W]", lambda at: f"{when(at).isoformat()}, {(at + 9) * 1e5:.0f} W"))
+    with pytest.raises(FileRefusedError, match=r"power_watts is outside .* in 58 of 59 rows: name its columns"):
+        landed(path)
 
 
 def test_a_log_that_stopped_says_nothing_of_the_time_between(tmp_path: Path) -> None:
