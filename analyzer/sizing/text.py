@@ -244,10 +244,10 @@ def _gpus(one: Paced) -> str:
 
 
 _SERVED = (
-    TableColumn[Paced]("  GPU", lambda one: one.fit.kind.sku, width=17, align="<", is_cut=True),
+    TableColumn[Paced]("  GPU", lambda one: one.fit.kind.sku, width=15, align="<", is_cut=True),
     TableColumn[Paced]("GPUs", _gpus, width=6),
     TableColumn[Paced]("batch", lambda one: _of(one, lambda pace: f"{pace.batch:,}"), width=6),
-    TableColumn[Paced]("tokens/s", lambda one: _of(one, _tokens), width=20),
+    TableColumn[Paced]("tokens/s", lambda one: _of(one, _tokens), width=24),
     TableColumn[Paced]("first", lambda one: _of(one, lambda pace: _seconds(pace.first_token_seconds)), width=7),
     TableColumn[Paced]("next", lambda one: _of(one, lambda pace: _seconds(pace.next_token_seconds)), width=7),
     TableColumn[Paced]("in", lambda one: _of(one, lambda pace: _dear(pace.input_micros)), width=7),

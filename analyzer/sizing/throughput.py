@@ -34,23 +34,25 @@ class Efficiency:
     """
 
     memory: float = 0.95
-    decode: float = 0.537
+    decode: float = 0.618
     prefill: float = 0.592
-    expert_decode: float = 0.26
-    expert_prefill: float = 0.483
-    four_bits: float = 0.64
-    attention: float = 0.672
+    expert_decode: float = 0.354
+    expert_prefill: float = 0.424
+    four_bits: float = 0.617
+    attention: float = 0.539
     links: float = 0.95
     blend: float = 1.3
-    step_seconds: float = 4.65e-3
-    layer_seconds: float = 1.94e-5
-    expert_layer_seconds: float = 9.58e-5
-    exchange_seconds: float = 5.64e-5  # of a layer's, where matrices are split over GPUs; two a layer
+    step_seconds: float = 5.35e-3
+    layer_seconds: float = 1.24e-5
+    expert_layer_seconds: float = 1.13e-4
+    exchange_seconds: float = 5.66e-5  # of a layer's, where matrices are split over GPUs; two a layer
     token_seconds: float = 9.7e-6  # of the host, for each sequence of a step
     most_batch: int = 2048  # sequences at once: the default of TensorRT-LLM; vLLM's is 1,024
     free: float = LEAST_ROOM_PERMILLE / 1000  # of a GPU's memory, which a server leaves alone
-    low: float = 0.72  # of the estimate: P10 and P90 of the fitted half, each third predicted by the others
-    high: float = 1.24
+    low: float = (
+        0.79  # of the estimate: P10 and P90 of the fitted half, each third of its models predicted by the others
+    )
+    high: float = 1.25
 
 
 MEASURED = Efficiency()
@@ -100,6 +102,17 @@ class Unknown:
     why: str
 
 
+_NO_FIGURES = "the table has no FLOP/s and bandwidth of it"
+
+
+def _measured_board(sku: str) -> Board | Unknown:
+    """Return a board that the constants may be used for: what was measured was measured on NVIDIA's."""
+    board = board_of(sku)
+    if board is None:
+        return Unknown(_NO_FIGURES)
+    return board if board.source.startswith("NVIDIA") else Unknown("nothing was measured on boards of its maker")
+
+
 def context_tokens(fit: Fit, model: Model, work: Work) -> int | None:
     """Return the tokens that one sequence may have on the GPUs of a fit, None where its cache is not known."""
     room = _room_bytes(fit, MEASURED)
@@ -123,9 +136,9 @@ def _cache_of(shape: Shape, work: Work, fit: Fit, tokens: int) -> int:
 
 def speed(fit: Fit, model: Model, work: Work, traffic: Traffic, measured: Efficiency = MEASURED) -> Speed | Unknown:
     """Return how fast a model is served on the GPUs of a fit, or why that is not known."""
-    board = board_of(fit.kind.sku)
-    if board is None:
-        return Unknown("the table has no bandwidth of it")
+    board = _measured_board(fit.kind.sku)
+    if isinstance(board, Unknown):
+        return board
     room, shape = context_tokens(fit, model, work), model.shape
     if shape is None or room is None:
         return Unknown("its shape is not known")
@@ -293,9 +306,9 @@ def training_time(fit: Fit, model: Model, work: Work, tokens: int, mfu: float | 
 
     Six operations a parameter and token, four where weights get no gradient. Source: Kaplan et al. 2020, section 2.1.
     """
-    board = board_of(fit.kind.sku)
-    if board is None:
-        return Unknown("the table has no FLOP/s of it")
+    board = board_of(fit.kind.sku) if mfu is not None else _measured_board(fit.kind.sku)
+    if board is None or isinstance(board, Unknown):
+        return board or Unknown(_NO_FIGURES)
     active = model.shape.active_parameters if model.shape else model.parameters
     needed = (6 if work.purpose == "full" else 4) * active * tokens
     least, usual, most = (mfu, mfu, mfu) if mfu is not None else _MFU

@@ -38,7 +38,7 @@ def fit_of(name: str, kind: GpuKind = H100, gpus: int | None = None) -> Fit:
     return fit
 
 
-@pytest.mark.parametrize(("is_held_back", "within"), [(False, 0.9), (True, 0.74)])
+@pytest.mark.parametrize(("is_held_back", "within"), [(False, 0.9), (True, 0.77)])
 def test_estimates_are_within_a_quarter_of_what_was_measured(is_held_back: bool, within: float) -> None:
     """Half of the configurations were held back as wholes: their model, GPU and precision were never fitted to."""
     rows = [row for row in throughputs() if row.is_held_back is is_held_back]
@@ -51,7 +51,7 @@ def test_the_interval_holds_seven_tenths_of_what_was_held_back() -> None:
     """Four fifths are meant: engines' settings differ by more than our constants know (docs/model-sizes.md)."""
     rows = [row for row in throughputs() if row.is_held_back]
     held = [row for row in rows if MEASURED.low <= row.tokens_per_second / row.ours() <= MEASURED.high]
-    assert 0.7 <= len(held) / len(rows) <= 0.85
+    assert 0.73 <= len(held) / len(rows) <= 0.85
 
 
 def test_one_request_alone_is_as_fast_as_memory_lets_it() -> None:
@@ -147,7 +147,10 @@ def test_a_board_without_figures_is_not_guessed() -> None:
     """Nor is a model without a shape."""
     kind = GpuKind("RTX-4090-24GB", 24 * GIB, 8, None, None)
     found = speed(fit_of("qwen3-8b", kind), model_named("qwen3-8b"), WORK, Traffic(100, 100))
-    assert found == Unknown("the table has no bandwidth of it")
+    assert found == Unknown("the table has no FLOP/s and bandwidth of it")
+    kind = GpuKind("MI300X-192GB", 192 * GIB, 8, None, None)
+    found = speed(fit_of("qwen3-8b", kind), model_named("qwen3-8b"), WORK, Traffic(100, 100))
+    assert found == Unknown("nothing was measured on boards of its maker")
 
 
 def test_a_training_takes_six_operations_a_parameter_and_token() -> None:
