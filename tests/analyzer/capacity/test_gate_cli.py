@@ -199,3 +199,19 @@ def test_a_store_that_is_not_there_is_told(folder: Path) -> None:
     with pytest.raises(StoreError, match=r"there is no store at none\.duckdb"):
         waive(["q-7kq2x", "useful", "--reason", "x", "--store", "none.duckdb"])
     assert not list(folder.glob("none*"))
+
+
+def test_several_kinds_are_decided_each_by_itself(folder: Path, say: Callable[..., Said]) -> None:
+    """And the command passes only where all of them do; what is written for one kind is refused."""
+    text = soon().replace('sku = "H100-80GB"\n', "")
+    both = text.replace("gpus = 32", 'gpus = { "H100-80GB" = 32, "A100-80GB" = 16 }')
+    (folder / "both.toml").write_text(both)
+    (folder / "one.toml").write_text(text.replace("gpus = 32", 'gpus = { "H100-80GB" = 32 }'))
+    alone = say(gate, "request.toml", "--profile", "good.json", "--policy", "gates.toml", "--plain")
+    assert say(gate, "one.toml", "--profile", "good.json", "--policy", "gates.toml", "--plain") == alone
+    code, out = say(gate, "both.toml", "--profile", "good.json", "--policy", "gates.toml", "--plain")
+    assert code == 1
+    assert out.startswith(alone[1])
+    assert "16 more A100-80GB for 8 weeks" in out
+    with pytest.raises(ConfigError, match="a file for each"):
+        gate(["both.toml", "--profile", "good.json", "--json"])
