@@ -14,6 +14,7 @@ CollectorError
 │   └── JoinError   a host is not enrolled
 ├── ListenError     the port cannot be had now; exit 3, so that a supervisor tries again
 ├── ServerError     a Prometheus that is asked does not answer, or says no; exit 3
+│   └── TooMuchError     it answers, and not so much at once
 ├── SchedulerError  a scheduler did not answer, or not in words we know; counted, asked again
 └── BatchError      a batch is refused; carries the HTTP status and a reason for the sender
 """
@@ -88,6 +89,10 @@ class JoinError(AccessError):
 
 class ServerError(CollectorError):
     """A Prometheus that was asked did not answer, or said no."""
+
+
+class TooMuchError(ServerError):
+    """A Prometheus that was asked answers, and not so much at once: less may be asked."""
 
 
 class SchedulerError(CollectorError):

@@ -1,12 +1,18 @@
-"""Allocations of any other scheduler, from a file: the contract's columns, any subset, in CSV, Parquet, Arrow or JSON.
+"""Allocations that somebody tells row by row: any other scheduler in a file, or the labels of an exporter.
+
+A file has the contract's columns, any subset, in CSV, Parquet, Arrow or JSON.
 
 A row is a run on a host. It may name its GPU (`gpu_uuid`), number them (`gpu_index`: "0-3,6"), count them (`gpus`), or
 leave it to the run's `requested_gpus`, which are then shared out over its hosts. `node` may be a list: n[1-4,7].
+
+The labels of dcgm-exporter name no owner, no account and no end, and are what is left where
+no scheduler can be asked. A pod is then a run of its own, `kubernetes/prod/research.train-0`, and a job
+`slurm/alpha/81234`; of both the job, which runs within the pod.
 """
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +25,10 @@ from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.files import Skipped, pieces
 from collector.importing.history import History
 from collector.importing.importer import checked_rows
-from collector.importing.known_allocations import Hosts
+from collector.importing.known_allocations import Hosts, Sighting
 from collector.importing.placing import Claim, Ground, gpus_by_host
 from collector.pipeline.decoding.range_checks import Clock, pc
+from collector.schedulers.poller import Value
 from collector.schedulers.slurm.fields import gpu_indices, host_names
 from collector.schedulers.slurm.jobs import ENDINGS
 from collector.store.session import Session
@@ -214,3 +221,73 @@ def _merged(claims: Sequence[Claim]) -> Iterator[Claim]:
             named = tuple(dict([*before.named, *claim.named]).items())
             found[claim.key] = replace(before, named=named, gpus=len(named))
     yield from found.values()
+
+
+_BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
+_Holding = tuple[str, str, str | None]  # run, host, member
+
+
+def of_holders(holders: Iterable[Mapping[str, object]], cluster: str, since: int, until: int) -> History:
+    """Return what the labels say of a span, microseconds UTC; `holders` as a pull of a Prometheus tells them."""
+    spans: dict[_Holding, list[tuple[int, int, str]]] = {}
+    for row in holders:
+        key = _holding(row, cluster)
+        if key is not None:
+            start, end = max(int(str(row["started_at"])), since), min(int(str(row["ended_at"])), until)
+            spans.setdefault(key, []).append((start, end, str(row["gpu_uuid"])))
+    claims = [claim for key, listed in spans.items() for claim in _stretches(key, sorted(listed), until)]
+    return History(f"labels/{cluster}", until, claims)
+
+
+def _holding(row: Mapping[str, object], cluster: str) -> _Holding | None:
+    node = str(row["node"])
+    if row.get("hpc_job"):  # within the pod, where one is named
+        return f"slurm/{cluster}/{row['hpc_job']}", node, None
+    if row.get("pod"):
+        namespace = str(row.get("namespace") or "default")
+        return f"kubernetes/{cluster}/{namespace}.{row['pod']}", node, f"{namespace}/{row['pod']}"
+    return None
+
+
+def _stretches(key: _Holding, spans: list[tuple[int, int, str]], until: int) -> list[Claim]:
+    """Return a claim for each stretch in which a holder was seen on a host without a long silence."""
+    run_id, node, member = key
+    found: list[tuple[int, int, set[str]]] = []
+    for start, end, uuid in spans:
+        if found and start <= found[-1][1] + _BRIDGED_US:
+            found[-1] = (found[-1][0], max(found[-1][1], end), found[-1][2] | {uuid})
+        elif end > start:
+            found.append((start, end, {uuid}))
+    facts: dict[str, Value] = {"scheduler": run_id.split("/", 1)[0], "name": (member or run_id).rsplit("/", 1)[-1]}
+    if member is not None:
+        facts["account"] = member.split("/", 1)[0]
+    return [
+        Claim(
+            run_id=run_id,
+            attempt=attempt,
+            node=node,
+            started_at=start,
+            ended_at=None if end + _BRIDGED_US >= until else end,
+            gpus=len(uuids),
+            member=member,
+            named=tuple((uuid, "told") for uuid in sorted(uuids)),
+            facts=facts | {"requested_gpus": len(uuids)},
+        )
+        for attempt, (start, end, uuids) in enumerate(found)
+    ]
+
+
+def sightings(holders: Iterable[Mapping[str, object]], cluster: str) -> list[Sighting]:
+    """Return what an exporter's labels say of which pod or job held which GPU, by the names of such runs."""
+    found: list[Sighting] = []
+    for row in holders:
+        span = str(row["gpu_uuid"]), _moment(row["started_at"]), _moment(row["ended_at"])
+        if row.get("pod"):
+            found.append(Sighting(f"kubernetes/{cluster}/{row.get('namespace') or 'default'}.{row['pod']}", *span))
+        if row.get("hpc_job"):
+            found.append(Sighting(f"slurm/{cluster}/{row['hpc_job']}", *span))
+    return found
+
+
+def _moment(value: object) -> int:
+    return value if isinstance(value, int) else 0

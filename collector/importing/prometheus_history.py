@@ -1,33 +1,32 @@
-"""Who held GPUs as a Prometheus remembers it: pods that asked for some, by kube-state-metrics, and labels of exporters.
+"""Who held GPUs as a Prometheus remembers it: pods that asked for some, by kube-state-metrics.
 
-kube-state-metrics is asked day by day, and only of those pods. It tells owners by kind and name, never by uid. A pod
+kube-state-metrics is asked day by day, and only of those pods. A pod is known by its uid; where that label was dropped
+on the way, by its name and when it was created. It tells owners by kind and name, never by uid. A pod
 without an owner is the run of its own uid. Else a run is named after its top-level owner, with the second in which that
 was made, since names are used again: `kubernetes/prod/research.job:train-7b@1762700000`. Where the store has been told
 by the cluster itself whose a pod is, that is its run. Source: kube-state-metrics, docs/metrics/workload (pod, job,
 replicaset metrics and their labels); names of resources and labels have every character but letters, digits and _
 replaced by _.
-
-The labels of dcgm-exporter name no owner, no account and no end; they are what is left where no scheduler can be asked.
-A pod is then a run of its own, `kubernetes/prod/research.train-0`, and a job `slurm/alpha/81234`.
 """
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Protocol
 
 from agent.wire.units import DAY_MS, SECOND_US
+from collector.errors import TooMuchError
 from collector.importing.history import History
-from collector.importing.known_allocations import Sighting
 from collector.importing.placing import Claim
 from collector.prometheus.client import SeriesAnswer
 from collector.schedulers.kubernetes.source import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
 from collector.store.session import Session
 
+_SHORTEST_MS = 3_600_000  # a day is asked for in parts where that is too much; no shorter ones
 _PRESENT_MS = 60_000  # how finely it is seen until when a pod was there that nobody saw end
 _CREATED = {
     "CronJob": ("kube_cronjob_created", "cronjob"),
@@ -41,6 +40,7 @@ _ABOVE = {"Job": ("kube_job_owner", "job_name"), "ReplicaSet": ("kube_replicaset
 _NOBODY = ("", "<none>")
 
 _GPUS = 'kube_pod_container_resource_requests{resource=~"nvidia_com_.+"}'
+_POD = "(uid, namespace, pod, exported_namespace, exported_pod)"  # labels by which series are of one pod
 _WHOLE = "nvidia_com_gpu"
 _PART = re.compile(r"nvidia_com_(gpu_shared|[A-Za-z0-9_]+_shared|mig_[0-9]+g_[0-9]+gb.*)")
 
@@ -50,6 +50,10 @@ _Owner = tuple[str, str]  # kind, name
 class QueryClient(Protocol):
     """What answers a query: a client of Prometheus."""
 
+    def selector(self, text: str) -> str:
+        """Return a selector of series, for those that are asked for."""
+        ...
+
     def evaluated(self, expression: str, since: int, until: int, step: int) -> SeriesAnswer:
         """Return an expression's values at since, since + step, … until, milliseconds UTC."""
         ...
@@ -57,7 +61,7 @@ class QueryClient(Protocol):
 
 @dataclass(slots=True)
 class Pod:
-    """One pod that asked for GPUs, or for parts of some. Times are microseconds UTC."""
+    """One pod that asked for GPUs, or for parts of some. Times are microseconds UTC; a uid may be unknown: ""."""
 
     namespace: str
     name: str
@@ -69,6 +73,7 @@ class Pod:
     created_at: int | None = None
     started_at: int | None = None
     completed_at: int | None = None
+    first_seen_at: int = 0
     last_seen_at: int = 0
     succeeded: bool = False
     failed: bool = False
@@ -83,11 +88,21 @@ class Pod:
 
 @dataclass(slots=True)
 class State:
-    """What was found of a span: pods by uid, who is above an owner, and when owners were made (microseconds UTC)."""
+    """What was found of a span: pods by uid, who is above an owner, and when owners were made (microseconds UTC).
+
+    A pod without a uid is called by its namespace, its name and the second in which it was created.
+    """
 
     pods: dict[str, Pod] = field(default_factory=dict)
+    named: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))  # without a uid, by name
     above: dict[tuple[str, str, str], _Owner] = field(default_factory=dict)  # namespace, kind, name
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
+
+    def of(self, labels: Mapping[str, str]) -> Sequence[Pod]:
+        """Return the pods that a series is of: one by its uid, without it all that have had the name."""
+        if uid := labels.get("uid"):
+            return [self.pods[uid]] if uid in self.pods else []
+        return self.named.get(_name(labels), ())
 
     def top(self, pod: Pod) -> _Owner | None:
         """Return the top-level owner of a pod, None where it has none of its own."""
@@ -107,62 +122,145 @@ def read_pods(client: QueryClient, since: int, until: int) -> State:
         ServerError: the server does not answer, or says no.
     """
     state, start, end = State(), since // 1000, until // 1000
+    length = DAY_MS
     while start < end:
-        part = min(start + DAY_MS, end)
-        _read_day(client, state, start, part)
+        part = min(start + length, end)
+        try:
+            _read_day(client, state, start, part)
+        except TooMuchError:
+            if length <= _SHORTEST_MS:
+                raise
+            length //= 2
+            continue
         start = part
     return state
 
 
 def _read_day(client: QueryClient, state: State, start: int, end: int) -> None:
-    within = f"[{end - start}ms]"
-    asked = f"max_over_time({_GPUS}{within})"
+    within, gpus = f"[{end - start}ms]", client.selector(_GPUS)
+    asked = f"max_over_time({gpus}{within})"
     for labels, value in _last(client, asked, end):
         _note_request(state, labels, value)
-    if not state.pods:
+    if not state.pods and not state.named:
         return
-    only = f"and on (uid) {asked}"
-    for name, note in _FACTS.items():
-        for labels, value in _last(client, f"last_over_time({name}{within}) {only}", end):
-            pod = state.pods.get(labels.get("uid", ""))
-            if pod is not None:
+    if state.named:
+        _read_created(client, state, start, end)
+    only = f"and on {_POD} {asked}"
+    for name, note in (_FACTS | _MOMENTS).items():
+        for labels, value in _last(client, f"last_over_time({client.selector(name)}{within}) {only}", end):
+            for pod in _meant(state.of(labels), name, value):
                 note(pod, labels, value)
-    # A server repeats the last sample for five minutes where nothing says that the series has ended; so the time of the
-    # sample itself is asked for.
-    for labels, seconds in _last(client, f"max by (uid) (timestamp({_GPUS}))", end, start):
-        pod = state.pods.get(labels.get("uid", ""))
-        if pod is not None:
-            pod.last_seen_at = max(pod.last_seen_at, round(seconds * SECOND_US))
+    _read_presence(client, state, start, end)
+    _read_ends(client, state, start, end, only)
     _read_owners(client, state, within, end)
+
+
+def _meant(pods: Sequence[Pod], metric: str, value: float) -> Sequence[Pod]:
+    """Return of pods that have had one name those that a fact is of: a moment is of the last created by then."""
+    if metric not in _MOMENTS or len(pods) < 2:
+        return pods
+    return [pod for pod in pods if pod.created_at is not None and pod.created_at <= value * SECOND_US][-1:]
+
+
+def _read_presence(client: QueryClient, state: State, start: int, end: int) -> None:
+    """Find when pods were seen first and last.
+
+    A server repeats the last sample for five minutes where nothing says that the series has ended; so the time of the
+    sample itself is asked for.
+    """
+    for labels, values in _values(client, f"max by {_POD} (timestamp({client.selector(_GPUS)}))", start, end):
+        first, last = (round(values[at] * SECOND_US) for at in (0, -1))
+        for pod in state.of(labels):
+            if pod.uid or len(state.named[_name(labels)]) == 1:
+                pod.first_seen_at, pod.last_seen_at = pod.first_seen_at or first, max(pod.last_seen_at, last)
+
+
+def _read_ends(client: QueryClient, state: State, start: int, end: int, only: str) -> None:
+    """Find since when pods are done whose completion nothing tells."""
+    if not any(_is_endless(pod) for pod in _every(state)):
+        return
+    done = client.selector('kube_pod_status_phase{phase=~"Failed|Succeeded"}')
+    for labels, values in _values(client, f"min by {_POD} (timestamp({done} == 1)) {only}", start, end):
+        for pod in state.of(labels):
+            if _is_endless(pod):
+                pod.completed_at = round(values[0] * SECOND_US)
+
+
+def _is_endless(pod: Pod) -> bool:
+    return pod.completed_at is None and (pod.succeeded or pod.failed)
+
+
+def _every(state: State) -> Iterator[Pod]:
+    yield from state.pods.values()
+    for pods in state.named.values():
+        yield from pods
 
 
 def _note_request(state: State, labels: Mapping[str, str], value: float) -> None:
     resource, uid = labels.get("resource", ""), labels.get("uid", "")
     is_part = _PART.fullmatch(resource) is not None
-    if not uid or not (resource == _WHOLE or is_part) or not 0 < value < 1e6:
+    if not (resource == _WHOLE or is_part) or not 0 < value < 1e6:
         return
-    pod = state.pods.setdefault(uid, Pod(_own(labels, "namespace"), _own(labels, "pod"), uid))
-    pod.node = labels.get("node") or pod.node
-    pod.asked[labels.get("container", ""), resource] = 0 if is_part else int(value)
+    if not state.of(labels):
+        pod = Pod(_own(labels, "namespace"), _own(labels, "pod"), uid)
+        if uid:
+            state.pods[uid] = pod
+        else:
+            state.named[_name(labels)].append(pod)
+    for pod in state.of(labels):
+        pod.node = labels.get("node") or pod.node
+        pod.asked[labels.get("container", ""), resource] = 0 if is_part else int(value)
+
+
+def _read_created(client: QueryClient, state: State, start: int, end: int) -> None:
+    """Tell pods of one name apart by when they were created, and find when each was seen and on which host."""
+    created, gpus = client.selector("kube_pod_created"), client.selector(_GPUS)
+    there = f"and on {_POD} {gpus}"
+    seen = {_name(labels): at for labels, at in _grid(client, f"timestamp({created}) {there}", start, end)}
+    hosts = list(_grid(client, f"max by (node, {_POD[1:]} (timestamp({gpus}))", start, end))
+    for labels, values in _grid(client, f"max by {_POD} ({created}) {there}", start, end):
+        name = _name(labels)
+        if labels.get("uid") or name not in state.named:
+            continue
+        pods = state.named[name]
+        times: dict[int, list[float]] = defaultdict(list)
+        for at, value in values.items():
+            times[round(value * SECOND_US)].append(seen.get(name, {}).get(at, at / 1000))
+        for moment, found in sorted(times.items()):
+            pod = next((one for one in pods if one.created_at in (None, moment)), None)
+            if pod is None:
+                pod = replace(pods[-1], asked=dict(pods[-1].asked), reasons=set(), started_at=None, completed_at=None)
+                pod.succeeded = pod.failed = False
+                pod.first_seen_at = pod.last_seen_at = 0
+                pods.append(pod)
+            pod.created_at = moment
+            pod.first_seen_at = pod.first_seen_at or round(min(found) * SECOND_US)
+            pod.last_seen_at = max(pod.last_seen_at, round(max(found) * SECOND_US))
+            where = [
+                said["node"]
+                for said, at in hosts
+                if said.get("node") and _name(said) == name and {*at.values()} & {*found}
+            ]
+            pod.node = where[-1] if where else pod.node
 
 
 def _read_owners(client: QueryClient, state: State, within: str, end: int) -> None:
-    kinds = {pod.owner[0] for pod in state.pods.values() if pod.owner}
+    kinds = {pod.owner[0] for pod in _every(state) if pod.owner}
     for kind, (metric, label) in _ABOVE.items():
         if kind in kinds:
-            for labels, _ in _last(client, f"last_over_time({metric}{within})", end):
+            for labels, _ in _last(client, f"last_over_time({client.selector(metric)}{within})", end):
                 above = labels.get("owner_kind", ""), labels.get("owner_name", "")
                 if above[0] not in _NOBODY:
                     state.above[_own(labels, "namespace"), kind, labels.get(label, "")] = above
-    tops = {top[0] for pod in state.pods.values() if (top := state.top(pod))}
+    tops = {top[0] for pod in _every(state) if (top := state.top(pod))}
     for kind, (metric, label) in _CREATED.items():
         if kind in tops:
-            for labels, value in _last(client, f"last_over_time({metric}{within})", end):
+            for labels, value in _last(client, f"last_over_time({client.selector(metric)}{within})", end):
                 state.created[_own(labels, "namespace"), kind, labels.get(label, "")] = round(value * SECOND_US)
 
 
 def _info(pod: Pod, labels: Mapping[str, str], _: float) -> None:
-    pod.node = labels.get("node") or pod.node
+    pod.node = pod.node or labels.get("node", "")
     pod.priority_class = labels.get("priority_class") or pod.priority_class
 
 
@@ -201,6 +299,8 @@ _FACTS: dict[str, _Note] = {
     'kube_pod_status_phase{phase=~"Failed|Succeeded"}': _phase,
     "kube_pod_status_reason": _reason,
     "kube_pod_container_status_terminated_reason": _reason,
+}
+_MOMENTS = {
     "kube_pod_created": _moment("created_at"),
     "kube_pod_start_time": _moment("started_at"),
     "kube_pod_completion_time": _moment("completed_at"),
@@ -212,17 +312,41 @@ def _own(labels: Mapping[str, str], name: str) -> str:
     return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
-def _last(
-    client: QueryClient, expression: str, at: int, since: int | None = None
-) -> Iterator[tuple[Mapping[str, str], float]]:
-    """Yield the series of an expression with their values at a moment, or with the last since an earlier one."""
-    found = client.evaluated(expression, at if since is None else since, at, 1000 if since is None else _PRESENT_MS)
+def _name(labels: Mapping[str, str]) -> str:
+    return f"{_own(labels, 'namespace')}/{_own(labels, 'pod')}"
+
+
+def _last(client: QueryClient, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield the series of an expression with their values at a moment."""
+    found = client.evaluated(expression, at, at, 1000)
+    return ((labels, values[-1]) for labels, _, values in _series_in(found))
+
+
+def _values(
+    client: QueryClient, expression: str, since: int, until: int
+) -> Iterator[tuple[Mapping[str, str], list[float]]]:
+    """Yield the series of an expression with their values in a span, in order, as finely as presence is seen."""
+    return (
+        (labels, values) for labels, _, values in _series_in(client.evaluated(expression, since, until, _PRESENT_MS))
+    )
+
+
+def _grid(
+    client: QueryClient, expression: str, since: int, until: int
+) -> Iterator[tuple[Mapping[str, str], dict[int, float]]]:
+    """Yield the same with the moments of the values, milliseconds UTC."""
+    found = client.evaluated(expression, since, until, _PRESENT_MS)
+    return ((labels, dict(zip(times, values, strict=True))) for labels, times, values in _series_in(found))
+
+
+def _series_in(found: SeriesAnswer) -> Iterator[tuple[Mapping[str, str], list[int], list[float]]]:
+    """Yield the series of an answer that say something: labels, moments and values."""
     end = 0
     for labels, length in zip(found.labels, found.lengths, strict=True):
-        end += length
-        value = found.values[end - 1].as_py() if length else None
-        if value is not None:
-            yield labels, value
+        start, end = end, end + length
+        pairs = zip(found.times[start:end].to_pylist(), found.values[start:end].to_pylist(), strict=True)
+        if told := [(at, value) for at, value in pairs if value is not None]:
+            yield labels, [at for at, _ in told], [value for _, value in told]
 
 
 def _sanitized(name: str) -> str:
@@ -248,8 +372,10 @@ def pod_history(session: Session, state: State, cluster: str, labels: Labels, un
     claims: list[Claim] = []
     aliases: list[Row] = []
     unscheduled = 0
-    for pod in sorted(state.pods.values(), key=lambda pod: (pod.namespace, pod.name, pod.uid)):
-        names = f"{prefix}{pod.uid}", f"{prefix}{pod.namespace}.{pod.name}"
+    without = 0
+    for pod in sorted(_every(state), key=lambda pod: (pod.namespace, pod.name, pod.uid, pod.created_at or 0)):
+        names = f"{prefix}{pod.uid or _identity(pod)}", f"{prefix}{pod.namespace}.{pod.name}"
+        without += not pod.uid
         run_id = told.get(names[0]) or f"{prefix}{_run(state, pod)}"
         started_at, ended_at = _began(pod), _ended(pod, until)
         if not pod.node or started_at is None or started_at >= until:
@@ -260,7 +386,11 @@ def pod_history(session: Session, state: State, cluster: str, labels: Labels, un
         claims.append(_claim(state, pod, run_id, names, started_at, ended_at, labels))
         member = f"{pod.namespace}/{pod.name}"
         aliases += [{"alias_run_id": name, "run_id": run_id, "member": member} for name in names]
-    notes = (f"{unscheduled:,} pods requested GPUs and never started: left out",) if unscheduled else ()
+    notes: tuple[str, ...] = (
+        (f"{unscheduled:,} pods requested GPUs and never started: left out",) if unscheduled else ()
+    )
+    if without:
+        notes += (f"{without:,} pods without the label uid, dropped on the way: told apart by name and creation",)
     return History(f"kubernetes/{cluster}", until, _with_requests(claims), aliases=aliases, notes=notes)
 
 
@@ -278,22 +408,6 @@ def exit_status(pod: Pod, kind: str) -> str | None:
     return "cancelled" if kind in STANDING and found != "completed" else found
 
 
-def sightings(holders: Iterable[Mapping[str, object]], cluster: str) -> list[Sighting]:
-    """Return what an exporter's labels say of which pod or job held which GPU, by the names of such runs."""
-    found: list[Sighting] = []
-    for row in holders:
-        span = str(row["gpu_uuid"]), _whole(row["started_at"]), _whole(row["ended_at"])
-        if row.get("pod"):
-            found.append(Sighting(f"kubernetes/{cluster}/{row.get('namespace') or 'default'}.{row['pod']}", *span))
-        if row.get("hpc_job"):
-            found.append(Sighting(f"slurm/{cluster}/{row['hpc_job']}", *span))
-    return found
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
 def _told(session: Session, prefix: str) -> dict[str, str]:
     rows = session.rows(
         "SELECT alias_run_id, run_id FROM run_aliases WHERE starts_with(run_id, ?) ORDER BY batch", [prefix]
@@ -304,14 +418,19 @@ def _told(session: Session, prefix: str) -> dict[str, str]:
 def _run(state: State, pod: Pod) -> str:
     top = state.top(pod)
     if top is None:
-        return pod.uid
+        return pod.uid or _identity(pod)
     kind, name = top
     made = state.created.get((pod.namespace, kind, name))
     return f"{pod.namespace}.{kind.lower()}:{name}" + (f"@{made // 1_000_000}" if made else "")
 
 
+def _identity(pod: Pod) -> str:
+    """Return what a pod without a uid is called: names are used again."""
+    return f"{pod.namespace}.{pod.name}@{(_began(pod) or 0) // 1_000_000}"
+
+
 def _began(pod: Pod) -> int | None:
-    return pod.started_at if pod.started_at is not None else pod.created_at
+    return pod.started_at or pod.created_at or pod.first_seen_at or None
 
 
 def _ended(pod: Pod, until: int) -> int | None:
@@ -379,55 +498,3 @@ def _most_at_once(claims: Sequence[Claim]) -> int:
     changes = [(claim.started_at, claim.gpus) for claim in claims]
     changes += [(claim.ended_at, -claim.gpus) for claim in claims if claim.ended_at is not None]
     return max(accumulate(change for _, change in sorted(changes)), default=0)
-
-
-_BRIDGED_US = 600_000_000  # a silence that a holder outlasts: labels come with samples, and samples may be missing
-_Holding = tuple[str, str, str | None]  # run, host, member
-
-
-def of_holders(holders: Iterable[Mapping[str, object]], cluster: str, since: int, until: int) -> History:
-    """Return what the labels say of a span, microseconds UTC; `holders` as a pull of a Prometheus tells them."""
-    spans: dict[_Holding, list[tuple[int, int, str]]] = {}
-    for row in holders:
-        key = _holding(row, cluster)
-        if key is not None:
-            start, end = max(int(str(row["started_at"])), since), min(int(str(row["ended_at"])), until)
-            spans.setdefault(key, []).append((start, end, str(row["gpu_uuid"])))
-    claims = [claim for key, listed in spans.items() for claim in _claims(key, sorted(listed), until)]
-    return History(f"labels/{cluster}", until, claims)
-
-
-def _holding(row: Mapping[str, object], cluster: str) -> _Holding | None:
-    node = str(row["node"])
-    if row.get("pod"):
-        namespace = str(row.get("namespace") or "default")
-        return f"kubernetes/{cluster}/{namespace}.{row['pod']}", node, f"{namespace}/{row['pod']}"
-    return (f"slurm/{cluster}/{row['hpc_job']}", node, None) if row.get("hpc_job") else None
-
-
-def _claims(key: _Holding, spans: list[tuple[int, int, str]], until: int) -> list[Claim]:
-    """Return a claim for each stretch in which a holder was seen on a host without a long silence."""
-    run_id, node, member = key
-    found: list[tuple[int, int, set[str]]] = []
-    for start, end, uuid in spans:
-        if found and start <= found[-1][1] + _BRIDGED_US:
-            found[-1] = (found[-1][0], max(found[-1][1], end), found[-1][2] | {uuid})
-        elif end > start:
-            found.append((start, end, {uuid}))
-    facts: dict[str, Value] = {"scheduler": run_id.split("/", 1)[0], "name": (member or run_id).rsplit("/", 1)[-1]}
-    if member is not None:
-        facts["account"] = member.split("/", 1)[0]
-    return [
-        Claim(
-            run_id=run_id,
-            attempt=attempt,
-            node=node,
-            started_at=start,
-            ended_at=None if end + _BRIDGED_US >= until else end,
-            gpus=len(uuids),
-            member=member,
-            named=tuple((uuid, "told") for uuid in sorted(uuids)),
-            facts=facts | {"requested_gpus": len(uuids)},
-        )
-        for attempt, (start, end, uuids) in enumerate(found)
-    ]

@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from agent.connection import Connection, address, pause_seconds
-from collector.errors import ServerError
+from collector.errors import ServerError, TooMuchError
 from collector.pipeline.decoding.range_checks import Array, pc
 
 _LATEST = 4_102_444_800_000  # milliseconds: 2100
@@ -145,7 +146,7 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
     data = said.get("data")
     if said.get("status") != "success" or not isinstance(data, dict) or data.get("resultType") != "matrix":
         raise ServerError(f"the server's answer is not a matrix of samples: {str(said)[:200]}")
-    if said.get("warnings") or said.get("isPartial"):
+    if (said.get("warnings") and not _is_before_stores(said["warnings"], data.get("result"))) or said.get("isPartial"):
         raise ServerError(f"the server could not read all that it has: {str(said.get('warnings'))[:200]}")
     try:
         labels = [_labels(series["metric"]) for series in data["result"]]
@@ -161,6 +162,15 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise _not_understood(error) from error
     return SeriesAnswer(labels, [len(one) for one in told], _milliseconds(times), values)
+
+
+def _is_before_stores(warnings: object, result: object) -> bool:
+    """Whether warnings say no more than that no store reaches so far back: Thanos then answers without a series."""
+    return (
+        isinstance(warnings, list)
+        and not result
+        and all(isinstance(one, str) and one.startswith("No StoreAPIs matched") for one in warnings)
+    )
 
 
 def _line(line: bytes) -> dict[str, Any]:
@@ -222,12 +232,29 @@ def _whole(array: Array) -> Array:
     return array.combine_chunks()
 
 
+def _one_after_another(answers: Sequence[SeriesAnswer]) -> SeriesAnswer:
+    """Return the series of several answers as one answer's; a series may then come more than once."""
+    return SeriesAnswer(
+        [labels for one in answers for labels in one.labels],
+        [length for one in answers for length in one.lengths],
+        _joined([one.times for one in answers], pa.int64()),
+        _joined([one.values for one in answers], pa.float64()),
+    )
+
+
 def _not_understood(error: Exception) -> ServerError:
     return ServerError(f"the server's answer cannot be understood: {str(error)[:200]}")
 
 
 _COMPLAINT_BYTES = 4096
 _TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
+# What a server answers that does not give so much at once: too many samples, points, bytes or seconds for a query.
+# Sources: Prometheus, promql/engine.go (ErrTooManySamples, 422) and web/api/v1 (11,000 points, 400); VictoriaMetrics,
+# -search.max… (422); Mimir, err-mimir-max-… (422); proxies (413, 504).
+_TOO_MUCH = frozenset({413, 422, 504})
+_LIMIT = re.compile(rb"maximum resolution|too many (?:points|samples)|-search\.max|-max-|exceed|timed? ?out|limit")
+_MATCHERS = re.compile(r'(?:[A-Za-z_]\w*(?:=~|!~|!=|=)"(?:[^"\\]|\\.)*"(?:,(?!$)|$))+')
+_SHORTEST_MS = 120_000  # a question about less time is not cut again
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
 _Query = Sequence[tuple[str, str | int | float]]
@@ -246,8 +273,11 @@ class Server:
     timeout_seconds: float = 120.0  # of one answer
     attempts: int = 4  # of one question, with growing pauses
     most_bytes: int = 512 * 2**20  # of one answer
+    match: str = ""  # matchers that every series must meet: cluster="east"
 
     def __post_init__(self) -> None:
+        if self.match and not _MATCHERS.fullmatch(self.match):
+            raise ServerError(f'{self.match!r} is not a matcher of labels; use a form like cluster="east"')
         try:
             place = address(self.url)
             if place.query or place.fragment:
@@ -270,6 +300,7 @@ class Client:
         self._sleep = sleep
         self._connection: Connection | None = None
         self._exports: bool | None = None
+        self._longest: int | None = None  # milliseconds that the server answers at once, where it refused more
 
     def __enter__(self) -> "Client":
         return self
@@ -299,17 +330,27 @@ class Client:
     def another(self) -> "Client":
         """Return a client of the same server for another thread."""
         found = Client(self.server, self._sleep)
-        found._exports = self._exports
+        found._exports, found._longest = self._exports, self._longest
         return found
+
+    def selector(self, text: str) -> str:
+        """Return a selector of series with the matchers that every one must meet."""
+        if not self.server.match:
+            return text
+        return f"{text[:-1]},{self.server.match}}}" if text.endswith("}") else f"{text}{{{self.server.match}}}"
 
     def samples(self, selector: str, since: int, until: int) -> SeriesAnswer:
         """Return all samples of a selector as they were stored, between two times, milliseconds UTC, both told.
 
-        Stale markers are not told, or as NaN.
+        Stale markers are not told, or as NaN. What the server does not tell at once is asked for in parts; a sample at
+        the edge of two parts may come twice.
 
         Raises:
             ServerError: the server cannot be reached, says no, or says what cannot be read.
         """
+        return self._in_parts(partial(self._samples, self.selector(selector)), since, until, 1)
+
+    def _samples(self, selector: str, since: int, until: int) -> SeriesAnswer:
         if self.exports:
             query: _Query = [
                 ("match[]", selector),
@@ -328,6 +369,22 @@ class Client:
 
     def evaluated(self, expression: str, since: int, until: int, step: int) -> SeriesAnswer:
         """Return an expression's values at since, since + step, … until, milliseconds UTC; exceptions as `samples`."""
+        return self._in_parts(partial(self._evaluated, expression, step), since, until, step)
+
+    def _in_parts(self, ask: Callable[[int, int], SeriesAnswer], since: int, until: int, step: int) -> SeriesAnswer:
+        """Return what is asked of a span, in parts where the server does not answer so much at once."""
+        if self._longest is None or until - since <= self._longest:
+            try:
+                return ask(since, until)
+            except TooMuchError as error:
+                if until - since <= max(_SHORTEST_MS, step):
+                    words = f"{error}, not even for {(until - since) / 1000:g} s; use --step 600, or raise its limit"
+                    raise TooMuchError(words) from error
+                self._longest = (until - since) // 2
+        middle = since + max(1, (until - since) // 2 // step) * step
+        return _one_after_another([self._in_parts(ask, *part, step) for part in ((since, middle), (middle, until))])
+
+    def _evaluated(self, expression: str, step: int, since: int, until: int) -> SeriesAnswer:
         ask: _Query = [
             ("query", expression),
             ("start", since / 1000),
@@ -340,7 +397,7 @@ class Client:
     def names(self, label: str, selector: str, since: int, until: int) -> list[str]:
         """Return the values of a label among the series of a selector; times and exceptions as `samples`."""
         path = f"/api/v1/label/{label}/values"
-        found = self.json(path, [("match[]", selector), ("start", since / 1000), ("end", until / 1000)])
+        found = self.json(path, [("match[]", self.selector(selector)), ("start", since / 1000), ("end", until / 1000)])
         return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
     def json(self, path: str, query: _Query = ()) -> Any:  # noqa: ANN401 - JSON
@@ -368,7 +425,8 @@ class Client:
                 if status == HTTPStatus.OK or status in refusals:
                     return status, said
                 if status not in _TOO_BUSY or attempt == self.server.attempts:
-                    raise ServerError(self._refused(path, status, said))
+                    is_too_much = status in _TOO_MUCH or (status in (400, 429, 503) and _LIMIT.search(said))
+                    raise (TooMuchError if is_too_much else ServerError)(self._refused(path, status, said))
             except OSError as error:
                 self.close()
                 if attempt == self.server.attempts or isinstance(error, ssl.SSLError):
@@ -389,7 +447,7 @@ class Client:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             reply = connection.reply("POST", target, form, headers, most_bytes=most, whole_seconds=seconds)
         if not reply.is_whole:
-            raise ServerError(f"{self.server.url} sent more than {most} bytes at once")
+            raise TooMuchError(f"{self.server.url} sent more than {most} bytes at once")
         self.received_bytes += len(reply.body)
         return reply.status, reply.body
 

@@ -3,9 +3,11 @@
 And who held a GPU when, by the labels of its exporter: stretches of scrapes that name the same holder.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -27,9 +29,11 @@ from collector.prometheus.labels import (
     one_model,
     part_of,
     subject,
+    target_pod,
+    witness,
 )
 from collector.prometheus.names import RANK, Metric, Slot, finish, memory_bytes
-from collector.prometheus.pivot import REACH, Pivoted, Samples, pivot, rows, shifted
+from collector.prometheus.pivot import LONGEST_STEP, REACH, Pivoted, Samples, pivot, rows, shifted
 
 _ZERO = pa.scalar(0, pa.int64())
 
@@ -53,6 +57,9 @@ class Gathered:
     gpus: dict[Subject, LabelledGpu] = field(default_factory=dict)
 
 
+Witnesses = dict[Subject, list[str]]  # who scraped a subject; the first is believed, the others in its gaps
+
+
 class Gathering:
     """Takes the answers about many metrics over one window. Exporters of a better rank are to be added first."""
 
@@ -61,8 +68,16 @@ class Gathering:
         nodes: frozenset[str] = frozenset(),
         names: Mapping[str, str] | None = None,
         clusters: Clusters = DEFAULT,
+        witnesses: Witnesses | None = None,
     ) -> None:
-        """`nodes` are the hosts with GPUs: of others nothing is taken. `names` has hosts by their instance label."""
+        """`nodes` are the hosts with GPUs: of others nothing is taken. `names` has hosts by their instance label.
+
+        `witnesses` are kept from window to window, so that the same one is believed.
+        """
+        self._witnesses = {} if witnesses is None else witnesses
+        self._scraped: dict[str, dict[int, dict[str, list[Array]]]] = defaultdict(
+            dict
+        )  # times by table, subject, witness
         self.strangers: set[str] = set()
         self.nameless: set[str] = set()  # addresses of services whose run no label names
         self._clusters = clusters
@@ -86,16 +101,17 @@ class Gathering:
             which = repeated_values(parts, answer.lengths) if slot.parts else pa.repeat(_ZERO, len(answer.times))
             found = Samples(whose, which, answer.times, answer.values)
             if min(subjects) < 0:
-                ours = pc.greater_equal(whose, 0)
-                found = Samples(*(a.filter(ours) for a in (whose, which, answer.times, answer.values)))
+                found = found.filtered(pc.greater_equal(whose, 0))
             self._samples[slot.table][slot].append(found)
+            self._note_witnesses(slot.table, subjects, answer, found)
 
     def rows(self, since: int, until: int, steps: Mapping[str, int] | None = None) -> Gathered:
         """Return the rows whose scrapes lie in (since, until], milliseconds UTC; `steps` are by table, where known."""
         gathered = Gathered(gpus=self._known)
         for name, slots in self._samples.items():
-            joined = {slot: _joined(found) for slot, found in slots.items()}
             numbers = self._numbers[name]
+            kept = self._kept(name, until, (steps or {}).get(name))
+            joined = {slot: _joined([_of_witnesses(one, kept) for one in found]) for slot, found in slots.items()}
             step = (steps or {}).get(name)
             pivoted = pivot(joined, None if step is None else dict.fromkeys(numbers.values(), step))
             if pivoted is not None:
@@ -103,6 +119,36 @@ class Gathering:
                 gathered.tables[name] = rows(TABLES[name], pivoted, constants(numbers, self._models), since, until)
                 gathered.implausible += pivoted.implausible
         return gathered
+
+    def _note_witnesses(self, table: str, subjects: Sequence[int], answer: SeriesAnswer, found: Samples) -> None:
+        """Keep who scraped what when, by the metric of which each has most."""
+        times: dict[tuple[int, str], list[Array]] = defaultdict(list)
+        at = 0
+        for number, labels, length in zip(subjects, answer.labels, answer.lengths, strict=True):
+            if number >= 0 and length:
+                who = witness(labels, table == "gpu_samples")
+                times[number, who].append(found.times.slice(at, length))
+                found.series.append((number, who, length))
+                at += length
+        for (number, who), slices in times.items():
+            known = self._scraped[table].setdefault(number, {})
+            if sum(map(len, slices)) > sum(map(len, known.get(who, ()))):
+                known[who] = slices
+
+    def _kept(self, table: str, until: int, step: int | None) -> dict[int, dict[str, Array | None]]:
+        """Return of each subject with several witnesses which times of each are believed; None is all of them."""
+        found: dict[int, dict[str, Array | None]] = {}
+        subjects = list(self._numbers[table])
+        for number, scraped in self._scraped[table].items():
+            order = self._witnesses.setdefault(subjects[number], [])
+            new = scraped.keys() - set(order)
+            if len(scraped) == 1:
+                order += new
+                continue
+            times = {who: sorted({at for one in slices for at in one.to_pylist()}) for who, slices in scraped.items()}
+            order += sorted(new, key=lambda who: (-len(times[who]), who))
+            found[number] = believed_times({who: times[who] for who in order if who in times}, until, step)
+        return found
 
     def _number(self, metric: Metric, slot: Slot, labels: Mapping[str, str]) -> int:
         """Return the number of a series' subject in its table, or -1 where it is not read."""
@@ -191,6 +237,46 @@ def repeated_values(values: list[int], lengths: Iterable[int]) -> Array:
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int64()), pa.array(kept, pa.int64())))
 
 
+def believed_times(scraped: Mapping[str, list[int]], until: int, step: int | None) -> dict[str, Array | None]:
+    """Return which times of each witness are believed: all of the first (None), of the next those in the gaps.
+
+    `scraped` has the times of each, milliseconds UTC, ascending, none twice. A gap is longer than scrapes are apart; at
+    the end of a window there is one only where the next scrape can no longer come in time.
+    """
+    kept: dict[str, Array | None] = {}
+    chosen: list[int] = []
+    for who, times in scraped.items():
+        if not chosen:
+            kept[who], chosen = None, times
+            apart = sorted(after - before for before, after in pairwise(chosen))
+            reach = (step or (apart[len(apart) // 2] if apart else LONGEST_STEP)) * REACH
+            continue
+        edges = [-1, *chosen, until + 1 if until - chosen[-1] > reach else chosen[-1]]
+        more: list[int] = []
+        for before, after in pairwise(edges):
+            if before < 0 or after > until or after - before > reach:
+                more += times[bisect_right(times, before) : bisect_left(times, after)]
+        kept[who] = pa.array(more, pa.int64())
+        chosen = sorted({*chosen, *more})
+    return kept
+
+
+def _of_witnesses(found: Samples, kept: Mapping[int, Mapping[str, Array | None]]) -> Samples:
+    """Return those samples whose witness is believed at their time."""
+    at = 0
+    masks: list[Array] = []
+    for number, who, length in found.series:
+        times = kept.get(number, {}).get(who)
+        if times is None:
+            masks.append(pa.repeat(pa.scalar(True), length))
+        else:
+            masks.append(pc.is_in(found.times.slice(at, length), value_set=times))
+        at += length
+    if not kept or not masks:
+        return found
+    return found.filtered(pa.concat_arrays(masks))
+
+
 def _joined(found: list[Samples]) -> Samples:
     if len(found) == 1:
         return found[0]
@@ -219,13 +305,20 @@ _SCHEMA = pa.schema(
 class Holders:
     """Collects stretches, window after window; those that meet become one."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, step: int, witnesses: Witnesses | None = None) -> None:
         self._step = step
+        self._witnesses = {} if witnesses is None else witnesses
+        self._targets: set[tuple[str, str]] = set()  # pods that labels have proven to be targets
         self._spells: dict[tuple[Subject, ExporterHolder], list[list[int]]] = {}
 
-    def add(self, metric: Metric, answer: SeriesAnswer) -> None:
+    def add(self, metric: Metric, answer: SeriesAnswer, clusters: Clusters = DEFAULT) -> None:
         """Take the series of a metric that every GPU has."""
-        pairs = [(subject(metric, metric.slots[0], labels), holder(labels)) for labels in answer.labels]
+        self._targets |= {pod for labels in answer.labels if (pod := target_pod(labels))}
+        pairs = [(subject(metric, metric.slots[0], labels), holder(labels, clusters)) for labels in answer.labels]
+        pairs = [
+            (found, who if is_ours else None)
+            for (found, who), is_ours in zip(pairs, self._ours(pairs, answer), strict=True)
+        ]
         names = list(dict.fromkeys((s, h) for s, h in pairs if s is not None and h is not None))
         if not names:
             return
@@ -236,6 +329,21 @@ class Holders:
         )
         for index, first, last in _stretches(table.filter(pc.greater_equal(table["whose"], 0)), self._step * REACH):
             self._note(names[index], first, last)
+
+    def _ours(self, pairs: Sequence[tuple[Subject | None, object]], answer: SeriesAnswer) -> Iterator[bool]:
+        """Yield of each series whether its witness is the one of its subject that is believed, where it is there."""
+        seen: dict[Subject, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        names = [witness(labels, of_gpu=True) for labels in answer.labels]
+        for (found, _), name, length in zip(pairs, names, answer.lengths, strict=True):
+            if found is not None:
+                seen[found][name] += length
+        best: dict[Subject, str] = {}
+        for found, lengths in seen.items():
+            order = self._witnesses.get(found, [])
+            best[found] = next((name for name in order if lengths.get(name)), "") or max(
+                lengths, key=lambda name: (lengths[name], name)
+            )
+        return (found is None or best[found] == name for (found, _), name in zip(pairs, names, strict=True))
 
     def table(self) -> pa.Table:
         """Return all stretches; each begins one scrape interval before the first scrape that names the holder."""
@@ -248,6 +356,7 @@ class Holders:
                 *astuple(who),
             )
             for (found, who), spells in self._spells.items()
+            if (who.namespace or "", who.pod) not in self._targets or who.hpc_job
             for first, last in spells
         ]
         rows.sort(key=lambda row: tuple(str(value) for value in row[:2]) + row[2:4])

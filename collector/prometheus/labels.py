@@ -29,7 +29,15 @@ _WHOLE_DISK = re.compile(
 _NO_LINK = re.compile(
     r"lo|ib\d.*|(veth|docker|br-|virbr|cni|cali|flannel|ifb|dummy|tun|tap|kube-|cilium|lxc|ovs|bond).*"
 )
-_EXPORTER = re.compile(r"dcgm-?exporter|gpu-?exporter|gpuledger")
+# What an exporter's pod or container is called, for where nothing proves whose the label is.
+_EXPORTER = re.compile(r"(?:dcgm|gpu|nvidia|smi|metrics).*exporter|gpuledger")
+# Labels that an exporter gives to each sample. What is left is its target's or its scraper's, and tells several of them
+# apart; so does what high-availability pairs put on.
+_OF_SAMPLES = re.compile(
+    r"__name__|gpu.*|GPU.*|uuid|UUID|device|name|model.*|sku|pci.*|vgpu|hpc_job|err_.*|xid|.*[dD]river.*|DCGM_.*|DCGM_FI_.*"
+    r"|[hH]ostname|pod.*|namespace|container.*|exported_.*|label_.*|run_id|user|account|parent_uuid|mig_.*"
+)
+REPLICAS = ("prometheus_replica", "replica", "__replica__", "prometheus", "thanos_replica", "receive_replica")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +100,25 @@ class ExporterHolder:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them."""
+    """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them.
+
+    `exporters` are the pods of the targets themselves, as the server tells them; None where it tells of no target.
+    """
 
     kubernetes: str = "default"
     slurm: str = "default"
+    exporters: frozenset[tuple[str, str]] | None = None  # namespace, pod
 
 
 DEFAULT = Clusters()
 
 
 def run_of(holder: ExporterHolder, clusters: Clusters) -> tuple[str, str, str | None]:
-    """Return a holder's run, which kind of witness says so, and the member. A pod comes before a job."""
-    if not holder.pod:
+    """Return a holder's run, which kind of witness says so, and the member.
+
+    The narrower one counts: a job that is named beside a pod runs within it.
+    """
+    if holder.hpc_job or not holder.pod:
         return f"slurm/{clusters.slurm}/{holder.hpc_job}", "cgroup", None
     name = f"{holder.namespace or 'default'}.{holder.pod}"
     member = "/".join(part for part in (holder.namespace or "default", holder.pod, holder.container) if part)
@@ -159,21 +174,53 @@ def gpu_facts(labels: Labels) -> GpuFacts:
     )
 
 
-def holder(labels: Labels) -> ExporterHolder | None:
-    """Return who held the GPU, or None where nobody is named: the exporter's own pod holds nothing."""
+def holder(labels: Labels, clusters: Clusters = DEFAULT) -> ExporterHolder | None:
+    """Return who held the GPU, or None where nobody is named: the exporter's own pod holds nothing.
+
+    A label `pod` beside `exported_pod` is the target's. Alone it is the exporter's own where the server says of the
+    target that it is that pod, and else that of who holds the GPU; where the server tells nothing, names decide.
+    """
     prefix = "exported_" if labels.get("exported_pod") else ""
     namespace, pod, container = (_short(labels.get(prefix + name)) for name in ("namespace", "pod", "container"))
-    if pod is None or (not prefix and _EXPORTER.search(f"{pod} {container or ''}")):
-        namespace = pod = container = None
+    if not prefix and pod is not None:
+        if clusters.exporters is None:
+            is_own = _EXPORTER.search(f"{pod} {container or ''}") is not None
+        else:
+            is_own = (namespace or "", pod) in clusters.exporters
+        pod = None if is_own else pod
+    if pod is None:
+        namespace = container = None
     job = _short(labels.get("hpc_job"))
     return ExporterHolder(namespace, pod, container, job) if pod or job else None
+
+
+def target_pod(labels: Labels) -> tuple[str, str] | None:
+    """Return the pod of a series' target, namespace and name, where its labels prove it: `up` is told of targets alone,
+    and a server puts exported_ before what a sample says itself.
+    """
+    is_proof = labels.get("__name__") == "up" or bool(labels.get("exported_pod"))
+    return (labels.get("namespace", ""), labels["pod"]) if is_proof and labels.get("pod") else None
+
+
+def is_of_target(name: str) -> bool:
+    """Whether a label is its target's or scraper's, and not the exporter's own word on a sample."""
+    return not _OF_SAMPLES.fullmatch(name)
+
+
+def witness(labels: Labels, of_gpu: bool) -> str:
+    """Return what tells the scrapers of one subject apart: who scraped, and which target.
+
+    Of other subjects than GPUs series differ in further labels, so that only the usual ones count.
+    """
+    told = [f"{name}={labels[name]}" for name in sorted(labels) if is_of_target(name)] if of_gpu else []
+    return ",".join(told) or ",".join(f"{name}={labels[name]}" for name in REPLICAS if labels.get(name))
 
 
 def part_of(slot: Slot, labels: Labels) -> str:
     """Return which part of its column a series is."""
     if slot.parts != EVERY:
         return labels.get(slot.parts, "") if slot.parts else ""
-    return "\0".join(f"{name}={labels[name]}" for name in sorted(labels) if name != "__name__")
+    return "\0".join(f"{name}={labels[name]}" for name in sorted(labels) if name not in ("__name__", *REPLICAS))
 
 
 def model_of(slot: Slot, labels: Labels) -> str | None:
@@ -191,7 +238,7 @@ def _service(metric: Metric, slot: Slot, node: str, labels: Labels, clusters: Cl
     """Return the replica that a series is of, by its label `run_id` or by its pod; None where neither names a run."""
     if metric.name.startswith("vllm:") and (slot.engine == TRITON.name) != _is_backend(labels):
         return None
-    named, held = labels.get("run_id", ""), holder(labels)
+    named, held = labels.get("run_id", ""), holder(labels)  # the pod of the target is the one that serves
     run_id = named if named.count("/") >= 2 else run_of(held, clusters)[0] if held else ""
     if not run_id or len(run_id) > _LONGEST_NAME:
         return None

@@ -7,7 +7,7 @@ Remote write and the pull of a history both come through here, so that the same 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -31,13 +31,19 @@ _BLANKS = ((2147483632.0, 2147483648.0), (140737488355328.0, 140737488355344.0),
 class Samples:
     """Samples of one slot: of which subject, of which part of it, when (milliseconds UTC), and what was said.
 
-    Arrays of equal length, in any order; a sample that came twice counts once.
+    Arrays of equal length, in any order; a sample that came twice counts once. `series` says of each series that they
+    are of, one after the other, its subject, who scraped it and how many it has; empty where nobody asks.
     """
 
     subjects: Array  # int64
     parts: Array  # int64
     times: Array  # int64
     values: Array  # float64; NaN is unknown
+    series: list[tuple[int, str, int]] = field(default_factory=list)
+
+    def filtered(self, mask: Array) -> "Samples":
+        """Return the samples for which the mask is true, without their series."""
+        return Samples(*(array.filter(mask) for array in (self.subjects, self.parts, self.times, self.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ def _clean(found: Samples) -> Samples:
     known = pc.fill_null(pc.is_finite(found.values), False)
     if pc.all(known).as_py():
         return found
-    return Samples(*(array.filter(known) for array in (found.subjects, found.parts, found.times, found.values)))
+    return found.filtered(known)
 
 
 def _keys(found: Samples, base: int) -> Array:

@@ -12,7 +12,8 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,11 +21,21 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from agent.wire.units import DAY_US, MILLISECOND_US
 from collector.pipeline.batch_commit import ChunkedImport, chunked_import
+from collector.pipeline.decoding.range_checks import pc
 from collector.prometheus.client import Client, SeriesAnswer
-from collector.prometheus.gathering import Gathered, Gathering, Holders, LabelledGpu, inventory
+from collector.prometheus.gathering import Gathered, Gathering, Holders, LabelledGpu, Witnesses, inventory
 from collector.prometheus.labels import DEFAULT, Clusters, Subject
 from collector.prometheus.names import catalogue
-from collector.prometheus.survey import Question, Survey, host_names, primaries, questions, survey, table_steps
+from collector.prometheus.survey import (
+    Question,
+    Survey,
+    host_names,
+    primaries,
+    questions,
+    survey,
+    table_steps,
+    target_pods,
+)
 from collector.store.database import Store
 
 
@@ -87,6 +98,7 @@ def _span(name: str, batch: int) -> Span | None:
 
 _WINDOW_ROWS = 200_000  # of gpu_samples that are put together at a time
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 600_000_000, 21_600_000_000  # microseconds
+_LATE = 3_600_000_000  # microseconds after the beginning of the span: metrics that begin later are told
 _QUESTIONS = 2  # on their way at a time: one is answered while the other is read
 
 _Window = tuple[int, int]  # microseconds UTC
@@ -133,11 +145,12 @@ class Pulled:
         return sum(day.stored for day in self.days)
 
 
-def source_of(url: str) -> str:
-    """Return the name by which a server's parcels are known: its address, shortened."""
+def source_of(url: str, match: str = "") -> str:
+    """Return the name by which a server's parcels are known: its address, shortened, and what is asked for of it."""
     place = urlsplit(url)
     port = place.port or {"http": 80, "https": 443}.get(place.scheme)
     plain = f"{(place.hostname or '').lower()}:{port}{place.path.rstrip('/')}"
+    plain += f"{{{match}}}" if match else ""
     return f"{plain[:100]}#{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
 
 
@@ -195,13 +208,16 @@ class _Puller:
         tables: Sequence[str],
         clusters: Clusters,
     ) -> None:
-        self.source = source_of(client.server.url)
+        self.source = source_of(client.server.url, client.server.match)
         self.columns: dict[str, set[str]] = {}
         self._store = store
         self._found = found
         self._step = None if step_seconds is None else round(step_seconds * 1000)
         self._usual = self._step or round((found.scrape_seconds or 30.0) * 1000)
-        self.holders = Holders(self._usual)
+        self._witnesses: Witnesses = {}
+        self._since: int | None = None  # from when on was read, and the first
+        self._first: int | None = None  # of the GPU samples that were read, microseconds UTC
+        self.holders = Holders(self._usual, self._witnesses)
         known = [catalogue()[name] for name in found.metrics]
         self._questions = questions(known, tuple(tables), self._usual, self._step)
         self._steps = table_steps(self._questions)
@@ -217,6 +233,9 @@ class _Puller:
     def notes(self) -> tuple[str, ...]:
         """Return what was left out, and why."""
         told = []
+        if self._first is not None and self._since is not None and self._first - self._since > _LATE:
+            moment = datetime.fromtimestamp(self._first / 1e6, UTC)
+            told.append(f"GPU metrics begin {moment:%Y-%m-%d %H:%M} UTC: nothing is known of the time before")
         if self._found.scrape_seconds is None and self._found.gpus:
             told.append("no GPU was scraped twice in a row: no sample has an interval")
         if self._strangers:
@@ -266,6 +285,7 @@ class _Puller:
             return self._read(span, taking)
 
     def _read(self, span: Span, taking: ChunkedImport | None) -> Day:
+        self._since = span.since if self._since is None else self._since
         counts: dict[str, int] = {}
         gpus: dict[Subject, LabelledGpu] = {}
         implausible = 0
@@ -275,6 +295,9 @@ class _Puller:
             for name, rows in gathered.tables.items():
                 counts[name] = counts.get(name, 0) + rows.num_rows
                 self._saw(name, [column for column in rows.column_names if rows[column].null_count < rows.num_rows])
+                if name == "gpu_samples" and rows.num_rows:
+                    first = pc.min(rows["started_at"]).as_py()
+                    self._first = first if self._first is None else min(first, self._first)
                 if taking is not None and rows.num_rows:
                     taking.add(name, rows)
         if taking is not None and gpus:
@@ -289,19 +312,21 @@ class _Puller:
         self._names |= host_names(
             self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
         )
+        pods = target_pods(self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US)
+        clusters = replace(self._clusters, exporters=pods)
         asked = ((part, question) for part in windows(span, length) for question in self._questions)
-        gathering = Gathering(self._found.nodes, self._names, self._clusters)
+        gathering = Gathering(self._found.nodes, self._names, clusters, self._witnesses)
         left = len(self._questions)
         for (since, until), question, answer in self._answers(asked):
             gathering.add(question.metric, answer)
             if question.metric.name in self._primary:
-                self.holders.add(question.metric, answer)
+                self.holders.add(question.metric, answer, clusters)
             left -= 1
             if not left:
                 yield gathering.rows(since // MILLISECOND_US, until // MILLISECOND_US, self._steps)
                 self._strangers |= gathering.strangers
                 self._nameless |= gathering.nameless
-                gathering = Gathering(self._found.nodes, self._names, self._clusters)
+                gathering = Gathering(self._found.nodes, self._names, clusters, self._witnesses)
                 left = len(self._questions)
 
     def _answers(self, asked: Iterator[tuple[_Window, Question]]) -> Iterator[tuple[_Window, Question, SeriesAnswer]]:

@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError, StoreError
 from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.writer import Writer
-from collector.prometheus.labels import Clusters
+from collector.prometheus.labels import Clusters, target_pod
 from collector.prometheus.request import Pending, Sent, Written, sent, temporary
 from collector.prometheus.targets import (
     STREAM,
@@ -91,6 +91,7 @@ class Receiver:
         self._targets = Targets(limits.series, {})
         self._open: dict[str, Target] = {}  # with scrapes that wait
         self._clusters = clusters
+        self._exporters: set[tuple[str, str]] = set()  # pods that are targets, by what labels prove
         self._told = LabelMemory(clusters)
         self._held = 0
         self._held_bytes = 0
@@ -192,7 +193,8 @@ class Receiver:
             pending.refuse(str(error), len(series.samples))
             return
         now = self._clock()
-        if found is None or not self._targets.believes(found, now):
+        times = [sample.timestamp for sample in series.samples] or [0]
+        if found is None or not self._targets.believes(found, min(times), max(times), now):
             self.counts.left_out += len(series.samples)
             return
         target = self._targets.of(found, now)
@@ -257,7 +259,17 @@ class Receiver:
     def _meaning(self, series: Sent) -> Meaning | None:
         if series.key in self._meanings:
             return self._meanings[series.key]
-        found = self._meanings[series.key] = meaning(series.labels.texts(), self._clusters)
+        labels = series.labels.texts()
+        if (pod := target_pod(labels)) is not None and pod not in self._exporters:
+            self._exporters.add(pod)  # whoever passed for its holder until now is it no longer
+            self._meanings = OrderedDict((key, one) for key, one in self._meanings.items() if not _is_held_by(one, pod))
+            if len(self._exporters) > self._limits.series:
+                self._exporters.clear()
+        found = meaning(labels, self._clusters)
+        own = labels.get("namespace", ""), labels.get("pod", "")
+        if found is not None and own in self._exporters and _is_held_by(found, own):
+            found = replace(found, holder=None)
+        self._meanings[series.key] = found
         if len(self._meanings) > 2 * self._limits.series:
             self._meanings.popitem(last=False)
         return found
@@ -328,6 +340,11 @@ class Receiver:
                 return
             if arrived is not None:
                 arrived[2].done(stopping)
+
+
+def _is_held_by(found: Meaning | None, pod: tuple[str, str]) -> bool:
+    who = found.holder if found is not None else None
+    return who is not None and (who.namespace or "", who.pod) == pod and not who.hpc_job
 
 
 def _forget(target: Target, settling: Settling) -> None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.wire.units import MILLISECOND_US
+from collector.errors import ServerError
 from collector.pipeline.decoding.range_checks import pc
-from collector.prometheus.client import Client, SeriesAnswer
+from collector.prometheus.client import Client, SeriesAnswer, Server
 from collector.prometheus.gathering import repeated_values
-from collector.prometheus.labels import Subject, subject
+from collector.prometheus.labels import REPLICAS, Labels, Subject, is_of_target, subject, target_pod
 from collector.prometheus.names import RANK, Metric, Slot, catalogue
 from collector.prometheus.pivot import LONGEST_STEP, REACH, commonest_steps, shifted
 
@@ -36,11 +37,15 @@ class Survey:
     models: Mapping[str, int] = field(repr=False, default_factory=dict)  # GPUs by the driver's product name
 
 
-def survey(client: Client, since: int, until: int) -> Survey:
+def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
     """Return what the server has between two times, microseconds UTC.
 
+    Where it has several clusters whose hosts bear the same names, it is that of the cluster of this name which is asked
+    for from then on.
+
     Raises:
-        ServerError: it cannot be reached, refuses us, or is no Prometheus.
+        ServerError: it cannot be reached, refuses us, is no Prometheus, or nobody says which of several clusters is
+            meant.
     """
     begin, end = since // MILLISECOND_US, until // MILLISECOND_US
     listed = [catalogue()[name] for name in client.names("__name__", _ALL_NAMES, begin, end) if name in catalogue()]
@@ -48,7 +53,10 @@ def survey(client: Client, since: int, until: int) -> Survey:
     gpus: dict[Subject, str] = {}
     step: int | None = None
     for metric in primaries(metrics):
-        seen, its_step = _census(client, metric, begin, end)
+        seen, its_step, namesakes = _census(client, metric, begin, end)
+        if namesakes is not None:
+            client.server = _chosen(client.server, *namesakes, cluster)
+            return survey(client, since, until)
         believed = {found.key("gpu_uuid") for found in gpus}
         gpus |= {found: model for found, model in seen.items() if found.key("gpu_uuid") not in believed}
         step = step or its_step
@@ -79,6 +87,22 @@ def host_names(client: Client, begin: int, end: int, tables: Collection[str]) ->
     return {labels["instance"]: labels["nodename"] for labels in told if "instance" in labels and "nodename" in labels}
 
 
+def target_pods(client: Client, begin: int, end: int) -> frozenset[tuple[str, str]] | None:
+    """Return the pods that were scraped, namespace and name, as `up` tells; None where the server tells of no target.
+
+    Times are milliseconds UTC.
+    """
+    series = client.json(
+        "/api/v1/series", [("match[]", client.selector('up{pod!=""}')), ("start", begin / 1000), ("end", end / 1000)]
+    )
+    found = (
+        {pod for one in series if isinstance(one, dict) and (pod := target_pod(one))}
+        if isinstance(series, list)
+        else set()
+    )
+    return frozenset(found) if found or client.names("job", "up", begin, end) else None
+
+
 def primaries(metrics: list[Metric]) -> list[Metric]:
     """Return one metric of each kind of GPU exporter, that every GPU has: its use, else whatever there is."""
     chosen: dict[int, Metric] = {}
@@ -92,8 +116,47 @@ def primaries(metrics: list[Metric]) -> list[Metric]:
     return [chosen[rank] for rank in sorted(chosen)]
 
 
-def _census(client: Client, metric: Metric, begin: int, end: int) -> tuple[dict[Subject, str], int | None]:
-    """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes."""
+def _chosen(server: Server, host: str, label: str, values: Sequence[str], cluster: str) -> Server:
+    """Return the server, asked for one of the clusters in which a host's name stands.
+
+    Raises:
+        ServerError: nobody says which.
+    """
+    matchers = [f'{label}="{value}"' for value in values]
+    if cluster not in values:
+        raise ServerError(
+            f"{server.url} has {' and '.join(matchers)}, each with hosts called {host}: choose one with "
+            f"--match '{matchers[0]}' or --cluster {values[0]}"
+        )
+    return replace(server, match=",".join(filter(None, (server.match, f'{label}="{cluster}"'))))
+
+
+_Namesakes = tuple[str, str, Sequence[str]]  # a host, the label that tells its namesakes apart, its values
+_NO_CLUSTER = frozenset({"instance", "endpoint", "service", *REPLICAS})
+
+
+def _namesakes(subjects: Sequence[Subject | None], labels: Sequence[Labels]) -> _Namesakes | None:
+    """Return a host that has two GPUs of one number at a time, with the label by which they are of two clusters."""
+    first: dict[tuple[str, str], tuple[Subject, Labels]] = {}
+    for found, said in zip(subjects, labels, strict=True):
+        if found is None or found.key("parent_uuid") or not said.get("gpu"):
+            continue
+        other, before = first.setdefault((found.node, said["gpu"]), (found, said))
+        if other != found:
+            apart = [name for name in sorted(said) if is_of_target(name) and before.get(name, said[name]) != said[name]]
+            apart = sorted((name for name in apart if name not in _NO_CLUSTER), key=lambda name: "cluster" not in name)
+            if apart:
+                return found.node, apart[0], sorted({one[apart[0]] for one in labels if one.get(apart[0])})
+    return None
+
+
+def _census(
+    client: Client, metric: Metric, begin: int, end: int
+) -> tuple[dict[Subject, str], int | None, _Namesakes | None]:
+    """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes.
+
+    And a host whose name stands for several, if there is one.
+    """
     gpus: dict[Subject, str] = {}
     step: int | None = None
     length = min(_LOOK_MILLISECONDS, end - begin)
@@ -101,6 +164,8 @@ def _census(client: Client, metric: Metric, begin: int, end: int) -> tuple[dict[
         at = end - (end - begin - length) * number // _LOOKS  # from the end backwards
         answer = client.samples(metric.name, at - length, at)
         subjects = [subject(metric, metric.slots[0], labels) for labels in answer.labels]
+        if (namesakes := _namesakes(subjects, answer.labels)) is not None:
+            return gpus, step, namesakes
         for found, labels in zip(subjects, answer.labels, strict=True):
             if found is not None:
                 gpus.setdefault(found, labels.get("modelName") or labels.get("name") or "")
@@ -108,7 +173,7 @@ def _census(client: Client, metric: Metric, begin: int, end: int) -> tuple[dict[
             step = _step(answer)
         if end - begin <= length:
             break
-    return gpus, step
+    return gpus, step, None
 
 
 def _step(answer: Any) -> int | None:  # noqa: ANN401 - Answer
@@ -137,7 +202,8 @@ class Question:
     """One metric to ask for. Without an expression its samples are asked for as they are stored."""
 
     metric: Metric  # as the answer is to be read
-    expression: str | None = None
+    expression: str | None = None  # with %s for the selector
+    selector: str = ""
     step: int | None = None  # of the answer, milliseconds
 
     def ask(self, client: Client, since: int, until: int) -> SeriesAnswer:
@@ -149,7 +215,9 @@ class Question:
         if self.expression is None or self.step is None:
             return client.samples(self.metric.name, since - round(LONGEST_STEP * REACH), until)
         first = (since // self.step - 1) * self.step
-        return client.evaluated(self.expression, first, until // self.step * self.step, self.step)
+        return client.evaluated(
+            self.expression % client.selector(self.selector), first, until // self.step * self.step, self.step
+        )
 
 
 def questions(metrics: Sequence[Metric], tables: Sequence[str], usual: int, step: int | None) -> list[Question]:
@@ -174,18 +242,18 @@ def _of_metric(metric: Metric, usual: int, step: int | None) -> Iterator[Questio
         over = step or HOST_SCRAPES * usual
         for slot in metric.slots:
             level = replace(slot, reading="value", parts="")  # the server has worked it out already
-            yield Question(replace(metric, slots=(level,)), _mean(metric.name, slot, over), over)
+            only = f'{{{slot.only[0]}="{slot.only[1]}"}}' if slot.only else ""
+            yield Question(replace(metric, slots=(level,)), _mean(slot, over), f"{metric.name}{only}", over)
     elif step is None:
         yield Question(metric)
     else:
         counts = any(slot.reading in ("growth", "share", "news") for slot in metric.slots)
-        yield Question(metric, f"{'last' if counts else 'avg'}_over_time({metric.name}[{step}ms])", step)
+        yield Question(metric, f"{'last' if counts else 'avg'}_over_time(%s[{step}ms])", metric.name, step)
 
 
-def _mean(name: str, slot: Slot, over: int) -> str:
+def _mean(slot: Slot, over: int) -> str:
     """Return the expression for the mean of a level, or for the share of the time that a counter of seconds tells."""
     if slot.reading == "value":
-        return f"avg_over_time({name}[{over}ms])"
-    only = f'{{{slot.only[0]}="{slot.only[1]}"}}' if slot.only else ""
-    share = f"rate({name}{only}[{over}ms])"
+        return f"avg_over_time(%s[{over}ms])"
+    share = f"rate(%s[{over}ms])"
     return f"clamp_max({f'avg without ({slot.parts}) ({share})' if slot.parts else share}, 1)"

@@ -36,9 +36,10 @@ from collector.prometheus.labels import (
     part_of,
     run_of,
     subject,
+    witness,
 )
 from collector.prometheus.names import MOST_BYTES, RANK, Slot, catalogue, finish
-from collector.prometheus.pivot import Samples, pivot, plausible_step, rows_and_subjects
+from collector.prometheus.pivot import LONGEST_STEP, REACH, Samples, pivot, plausible_step, rows_and_subjects
 from collector.prometheus.request import Pending
 
 STREAM = "prometheus-write:"
@@ -96,8 +97,9 @@ def meaning(labels: Labels, clusters: Clusters) -> Meaning | None:
         return None
     of_gpu = found[0].slot.table == "gpu_samples"
     instance = labels.get("instance") or found[0].subject.node
+    who = witness(labels, of_gpu=False) if of_gpu else ""  # replicas that write alike are scrapers of their own
     return Meaning(
-        stream=_stream(instance, labels.get("job", ""), metric.exporter.split()[0]),
+        stream=_stream(instance, labels.get("job", ""), metric.exporter.split()[0] + who),
         agent="".join(letter if letter.isprintable() else "?" for letter in f"prometheus:{instance}"[:200]),
         rank=RANK[metric.exporter],
         components=tuple(found),
@@ -161,6 +163,16 @@ class Target:
         return plausible_step(self.step_seconds)
 
 
+@dataclass(slots=True)
+class _Witness:
+    """Who is believed of a GPU: the rank of its exporter, its stream, its last sample (milliseconds UTC)."""
+
+    rank: int
+    stream: str
+    last: int
+    heard_at: float  # by the monotonic clock
+
+
 class Targets:
     """All targets, the one that was heard last at the end."""
 
@@ -168,7 +180,7 @@ class Targets:
         self._most_series = most_series
         self._resumed = dict(resumed)
         self._targets: OrderedDict[str, Target] = OrderedDict()
-        self._believed: dict[str, tuple[int, float]] = {}  # GPU to the rank of its best exporter, and when it spoke
+        self._believed: dict[str, _Witness] = {}  # by GPU
         self.series = 0
 
     def __len__(self) -> int:
@@ -189,15 +201,27 @@ class Targets:
         self._targets.move_to_end(found.stream)
         return target
 
-    def believes(self, found: Meaning, now: float) -> bool:
-        """Whether no better exporter speaks of this GPU."""
+    def believes(self, found: Meaning, first: int, last: int, now: float) -> bool:
+        """Whether a GPU is believed of whoever speaks of it from a time until a time, milliseconds UTC.
+
+        It is of its best exporter, and of several scrapers of that one of one, until it is silent for longer than its
+        scrapes are apart.
+        """
         uuid = found.components[0].subject.key("gpu_uuid") if found.facts is not None else None
         if uuid is None:
             return True
-        rank, heard_at = self._believed.get(uuid, (found.rank, now))
-        if found.rank > rank and now - heard_at < _SILENT_SECONDS:
-            return False
-        self._believed[uuid] = (found.rank, now)
+        known = self._believed.get(uuid)
+        if known is not None and known.stream != found.stream:
+            if found.rank > known.rank and now - known.heard_at < _SILENT_SECONDS:
+                return False
+            target = self._targets.get(known.stream)
+            apart = target.step if target is not None and target.step_seconds else LONGEST_STEP
+            if found.rank == known.rank and first - known.last <= 2 * REACH * apart:
+                return False
+        if known is None or known.stream != found.stream:
+            self._believed[uuid] = _Witness(found.rank, found.stream, last, now)
+        else:
+            known.last, known.heard_at = max(known.last, last), now
         return True
 
     def remembers(self, target: Target, last: dict[Component, float]) -> None:
@@ -217,7 +241,7 @@ class Targets:
             del self._targets[target.stream]
             self.series -= len(target.last)
         if gone:
-            old = [uuid for uuid, (_, heard_at) in self._believed.items() if now - heard_at >= _SILENT_SECONDS]
+            old = [uuid for uuid, one in self._believed.items() if now - one.heard_at >= _SILENT_SECONDS]
             for uuid in old:
                 del self._believed[uuid]
         return gone

@@ -43,7 +43,7 @@ class Prometheus:
 
     def look(self, since: int, until: int) -> Survey:
         """Return what it has."""
-        return survey(self.client, since, until)
+        return survey(self.client, since, until, self.cluster)
 
     def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
         """Bring it."""
@@ -124,6 +124,7 @@ def _server(options: argparse.Namespace) -> Server:
         password=options.password_file,
         ca=options.ca,
         headers=headers,
+        match=options.match,
     )
 
 
@@ -181,6 +182,9 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument("--password-file", type=Path, metavar="FILE")
     server.add_argument("--ca", type=Path, metavar="FILE", help="certificates to trust instead of the system's")
     server.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="as X-Scope-OrgID: team")
+    server.add_argument(
+        "--match", default="", metavar="MATCHERS", help="only series with these labels, as 'cluster=\"east\"'"
+    )
     add_slurm(parser.add_argument_group("the runs"))
     parser.add_argument("--timezone", default="", metavar="ZONE", help="of times without one (default: UTC)")
     parser.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")

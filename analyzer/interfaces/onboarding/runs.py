@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.queries.ledger_query import labels_of
 from collector.importing import allocation_file, slurm_history
+from collector.importing.allocation_file import of_holders, sightings
 from collector.importing.history import History, Span
 from collector.importing.known_allocations import Sighting
-from collector.importing.prometheus_history import of_holders, pod_history, read_pods, sightings
+from collector.importing.prometheus_history import pod_history, read_pods
 from collector.schedulers.kubernetes.source import Labels
 
 if TYPE_CHECKING:

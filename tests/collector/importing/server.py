@@ -24,8 +24,8 @@ def promtool(*arguments: str) -> None:
 
 
 @contextmanager
-def prometheus(data: Path, more: Mapping[str, object] | None = None) -> Iterator[str]:
-    """Serve a directory's blocks, with more of its configuration where that is given, and yield the address."""
+def prometheus(data: Path, more: Mapping[str, object] | None = None, *flags: str) -> Iterator[str]:
+    """Serve a directory's blocks, with more of its configuration and flags where they are given; yield the address."""
     port = free_port()
     config = data.parent / "prometheus.yml"
     config.write_text(json.dumps({"global": {"scrape_interval": "1s" if more else "1m"}} | dict(more or {})))
@@ -36,6 +36,7 @@ def prometheus(data: Path, more: Mapping[str, object] | None = None) -> Iterator
         "--storage.tsdb.retention.time=100y",
         f"--web.listen-address=127.0.0.1:{port}",
         "--log.level=error",
+        *flags,
     ]
     with (data.parent / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log)

@@ -1,7 +1,7 @@
 """What nobody declares: holders by an exporter's labels alone, and ownership by what was seen."""
 
+from collector.importing.allocation_file import of_holders
 from collector.importing.history import bring, own
-from collector.importing.prometheus_history import of_holders
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.collector.importing.site import Site, T
 

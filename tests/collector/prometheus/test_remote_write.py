@@ -195,7 +195,7 @@ def test_series_have_a_bound(config: CollectorConfig, began: int) -> None:
         for number in range(3):
             at = began + number * STEP
             known = send(collector, V1, scrape(at, number))
-            stranger = (labels("DCGM_FI_DEV_GPU_UTIL", node="n15"), [(at, 1.0)])
+            stranger = (labels("DCGM_FI_DEV_GPU_UTIL", 7, node="n15"), [(at, 1.0)])
             assert send(collector, V1, [stranger]).status == 400
             assert known.status == 204
         assert len(rows(collector)) == 4

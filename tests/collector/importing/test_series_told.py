@@ -1,0 +1,282 @@
+"""Who held which GPU by what a real Prometheus kept, where labels are dropped, doubled, or of somebody else."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from collector.errors import ServerError
+from collector.importing.allocation_file import of_holders
+from collector.importing.placing import Claim
+from collector.importing.prometheus_history import pod_history, read_pods
+from collector.prometheus.client import Client, Server
+from collector.prometheus.labels import Clusters
+from collector.prometheus.pull import Pulled, pull
+from collector.prometheus.survey import survey
+from collector.schedulers.kubernetes.source import Labels
+from collector.store.database import Store
+from tests.analyzer.ledger.fleet import HOUR as HOUR_US
+from tests.analyzer.ledger.fleet import SECOND
+from tests.collector.importing import server
+from tests.collector.importing.day_of_series import DAY, HOUR, T0, TRAINER, DayOfSeries, from_one_to_three
+
+SINCE, UNTIL = T0 * SECOND, (T0 + DAY) * SECOND
+EXPORTER = {"pod": "dcgm-exporter-x1", "namespace": "gpu-operator", "container": "exporter"}
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> None:
+    if absent := server.missing():
+        pytest.skip(f"{', '.join(absent)} not installed; make services, or apt-get install prometheus")
+
+
+def pulled(url: str, store: Store, cluster: str = "prod", **more: Any) -> Pulled:
+    """Bring the day."""
+    with Client(Server(url, **more)) as client:
+        found = survey(client, SINCE, UNTIL, cluster)
+        return pull(client, store, SINCE, UNTIL, found=found, clusters=Clusters(cluster, cluster))
+
+
+def covered(store: Store) -> list[tuple[Any, ...]]:
+    """Return of each GPU how many hours its rows cover, how many overlap the one before, and its joules."""
+    with store.session() as session:
+        return session.rows(
+            """
+            SELECT gpu_uuid, round(sum(ended_at - started_at) / 3.6e9, 3), count(*) FILTER (WHERE before > started_at),
+                sum(energy_joules)::BIGINT
+            FROM (SELECT *, lag(ended_at) OVER (PARTITION BY gpu_uuid ORDER BY started_at) AS before FROM gpu_samples)
+            GROUP BY ALL ORDER BY ALL
+            """
+        )
+
+
+def held(found: Pulled, cluster: str = "prod") -> dict[str, float]:
+    """Return the GPU-hours of each run, by the labels of the exporter."""
+    claims = of_holders(found.holders.to_pylist(), cluster, SINCE, UNTIL).claims
+    return hours(list(claims))
+
+
+def hours(claims: list[Claim]) -> dict[str, float]:
+    """Return the GPU-hours of each run."""
+    found: dict[str, float] = {}
+    for one in claims:
+        lasted = ((one.ended_at or UNTIL) - one.started_at) / HOUR_US
+        found[one.run_id] = found.get(one.run_id, 0) + lasted * one.gpus
+    return {run: round(lasted, 2) for run, lasted in found.items()}
+
+
+@pytest.mark.parametrize(("later", "replica"), [(20, "prometheus_replica"), (0, "replica"), (35, "monitor")])
+def test_two_scrapers_of_one_gpu_are_one_series(tmp_path: Path, later: int, replica: str) -> None:
+    """An HA pair that is not merged tells everything twice: it counts once, whatever the label is called."""
+    day = DayOfSeries()
+    for name, first in (("a", 0), ("b", later)):
+        day.host("k1", 2, EXPORTER | {replica: name}, from_one_to_three, first)
+    with day.served(tmp_path / "ha") as url, Store.open(None) as store:
+        found = pulled(url, store)
+        assert covered(store) == [(f"GPU-k1-{gpu}", 24.0, 0, 100 * DAY) for gpu in range(2)]
+        assert found.stored == found.expected
+        assert held(found) == {"kubernetes/prod/research.train-0": 4.0}
+
+
+@pytest.mark.parametrize("pod", ["gpu-metrics-exporter-4xk2p", "alpha-gpu-dcgm-exporter-4xk2p", "telemetry-7"])
+@pytest.mark.parametrize("up", [True, False])
+def test_the_exporters_own_pod_holds_nothing(tmp_path: Path, pod: str, up: bool) -> None:
+    """Whatever it is called: `up` has the same pod, or an exported_pod stands beside it."""
+    day = DayOfSeries()
+    target = {"pod": pod, "namespace": "monitoring", "container": "c"}
+    day.host("k1", 2, target, lambda gpu, at: from_one_to_three(gpu, at) if gpu == 0 else {}, up=up)
+    with day.served(tmp_path / "own") as url, Store.open(None) as store:
+        assert held(pulled(url, store)) == {"kubernetes/prod/research.train-0": 2.0}
+
+
+def test_a_holder_may_be_called_like_an_exporter(tmp_path: Path) -> None:
+    """Where labels are honored, `pod` is who holds the GPU; a server that tells of its targets settles it."""
+    day = DayOfSeries()
+    trainer = {"pod": "gpu-exporter-finetune", "namespace": "research", "container": "main"}
+    day.host("k1", 1, {}, lambda gpu, at: trainer if HOUR < at <= 3 * HOUR else {})
+    with day.served(tmp_path / "honored") as url, Store.open(None) as store:
+        assert held(pulled(url, store)) == {"kubernetes/prod/research.gpu-exporter-finetune": 2.0}
+
+
+def test_a_job_within_a_pod_is_the_holder(tmp_path: Path) -> None:
+    """Slurm may run in pods: the pod is the same for every job."""
+    day = DayOfSeries()
+    day.host("k1", 1, EXPORTER, lambda gpu, at: TRAINER | {"hpc_job": "7"} if HOUR < at <= 3 * HOUR else {})
+    with day.served(tmp_path / "job") as url, Store.open(None) as store:
+        assert held(pulled(url, store)) == {"slurm/prod/7": 2.0}
+
+
+def test_hosts_of_two_clusters_with_one_name_are_told_apart_or_refused(tmp_path: Path) -> None:
+    """Eight GPUs of one host would be two hosts' of four, and a job of one cluster would hold the other's."""
+    day = DayOfSeries()
+    for cluster in ("east", "west"):
+        day.host("gpu-0", 4, {"instance": "10.1.2.3:9400", "cluster": cluster}, uuid=f"GPU-{cluster}-{{gpu}}")
+    with day.served(tmp_path / "two") as url, Store.open(None) as store:
+        with pytest.raises(ServerError, match=r"cluster=\"east\" and cluster=\"west\".*gpu-0.*--match"):
+            pulled(url, store)
+        pulled(url, store, "east")
+        assert [row[0] for row in covered(store)] == [f"GPU-east-{gpu}" for gpu in range(4)]
+        pulled(url, store, match='cluster="west"')  # another source: it is not taken for what is there
+        assert len(covered(store)) == 8
+
+
+@pytest.mark.parametrize("match", ["east", "cluster=east", '{cluster="east"}', 'cluster="a",'])
+def test_a_matcher_that_is_none_is_refused(match: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(ServerError, match="not a matcher"):
+        Server("http://localhost:9090", match=match)
+
+
+def test_what_a_server_does_not_tell_at_once_is_asked_for_in_parts(tmp_path: Path) -> None:
+    """422: an hour of a metric is 240 samples, and six hours are too many."""
+    day = DayOfSeries()
+    day.host("k1", 4, {}, from_one_to_three)
+    with day.served(tmp_path / "few", "--query.max-samples=500") as url, Store.open(None) as store:
+        found = pulled(url, store)
+        assert covered(store) == [(f"GPU-k1-{gpu}", 24.0, 0, 100 * DAY) for gpu in range(4)]
+        assert held(found) == {"kubernetes/prod/research.train-0": 8.0}
+
+
+def test_a_limit_below_every_question_names_the_way_out(tmp_path: Path) -> None:
+    """A step asks the server to put samples together, and needs less."""
+    day = DayOfSeries()
+    day.host("k1", 4, {})
+    with (
+        day.served(tmp_path / "none", "--query.max-samples=5") as url,
+        Store.open(None) as store,
+        pytest.raises(ServerError, match="--step 600"),
+    ):
+        pulled(url, store)
+
+
+class Pods:
+    """Pods as kube-state-metrics tells of them, without their uid."""
+
+    def __init__(self, day: DayOfSeries) -> None:
+        self._day = day
+
+    def pod(self, name: str, node: str, begin: int, end: int, done: int | None = None, **dropped: bool) -> None:
+        """Tell of a pod of four GPUs from a second until a second; after `done` it has succeeded."""
+        own = {"namespace": "research", "pod": name, "instance": "ksm:8080", "job": "ksm"}
+        for at in range(begin, end + 1, 60):
+            asked = {"container": "main", "node": node, "resource": "nvidia_com_gpu", "unit": "integer"}
+            self._day.add("kube_pod_container_resource_requests", own | asked, at, 4)
+            self._day.add("kube_pod_info", own | {"node": node}, at, 1)
+            owner = {"owner_kind": "StatefulSet", "owner_name": "train", "owner_is_controller": "true"}
+            self._day.add("kube_pod_owner", own | owner, at, 1)
+            if not dropped.get("created"):
+                self._day.add("kube_pod_created", own, at, T0 + begin)
+                self._day.add("kube_pod_start_time", own, at, T0 + begin)
+            phase = "Succeeded" if done is not None and at >= done else "Running"
+            self._day.add("kube_pod_status_phase", own | {"phase": phase}, at, 1)
+
+
+def pods_of(url: str) -> tuple[dict[str, list[tuple[str | None, str, float, float]]], tuple[str, ...]]:
+    """Return by pod when it held its GPUs (hours of the day), and the notes."""
+    with Client(Server(url)) as client, Store.open(None) as store, store.session() as session:
+        state = read_pods(client, SINCE, UNTIL)
+        found = pod_history(session, state, "prod", Labels(), UNTIL)
+    held_by: dict[str, list[tuple[str | None, str, float, float]]] = {}
+    for one in found.claims:
+        begin, end = ((moment - SINCE) / HOUR_US for moment in (one.started_at, one.ended_at or UNTIL))
+        held_by.setdefault(one.node, []).append((one.member, one.run_id.split("@")[0], round(begin, 2), round(end, 2)))
+    return held_by, found.notes
+
+
+def test_pods_whose_uid_was_dropped_hold_their_gpus(tmp_path: Path) -> None:
+    """Names come again: one pod of a StatefulSet after the other, on another host."""
+    day = DayOfSeries()
+    told = Pods(day)
+    told.pod("train-0", "k1", HOUR, 3 * HOUR)
+    told.pod("train-0", "k2", 6 * HOUR, 8 * HOUR)
+    told.pod("train-1", "k1", 10 * HOUR, 12 * HOUR, created=True)  # nothing tells when it began: it was seen first
+    told.pod("train-2", "k2", 10 * HOUR, 20 * HOUR, done=12 * HOUR)  # done, and kept until somebody deletes it
+    with day.served(tmp_path / "ksm") as url:
+        found, notes = pods_of(url)
+    run = "kubernetes/prod/research.statefulset:train"
+    assert {node: sorted(spans, key=lambda span: span[2]) for node, spans in found.items()} == {
+        "k1": [("research/train-0", run, 1.0, 3.02), ("research/train-1", run, 10.0, 12.02)],
+        "k2": [("research/train-0", run, 6.0, 8.02), ("research/train-2", run, 10.0, 12.0)],
+    }
+    assert notes == ("4 pods without the label uid, dropped on the way: told apart by name and creation",)
+
+
+GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-a", "Hostname": "n1"}
+
+
+class Thanos(BaseHTTPRequestHandler):
+    """Answers as a Thanos does whose stores reach back to noon: what was before is answered empty, with a warning."""
+
+    FIRST = T0 + 12 * HOUR
+    warning = "No StoreAPIs matched for this query"
+
+    def do_POST(self) -> None:
+        """Answer a query of samples."""
+        asked = parse_qs(self.rfile.read(int(self.headers.get("content-length") or 0)).decode())
+        if self.path.endswith("/export"):
+            self._say(404, {})
+            return
+        until = float(asked["time"][0])
+        since = until - int(asked["query"][0].rpartition("[")[2].removesuffix("ms]")) / 1000
+        samples = [[at, "50"] for at in range(self.FIRST, T0 + DAY + 1, 60) if since <= at <= until]
+        data = {"resultType": "matrix", "result": [{"metric": GPU, "values": samples}] if samples else []}
+        self._say(200, {"status": "success", "data": data} | ({"warnings": [self.warning]} if not samples else {}))
+
+    def do_GET(self) -> None:
+        """Answer which metrics there are."""
+        names = [GPU["__name__"]] if "__name__" in self.path else []
+        self._say(200, {"status": "success", "data": names})
+
+    def _say(self, status: int, said: object) -> None:
+        body = json.dumps(said, separators=(",", ":")).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Be quiet."""
+
+
+@contextmanager
+def thanos(handler: type[Thanos]) -> Iterator[str]:
+    """Serve it."""
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=serving.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{serving.server_address[1]}"
+    finally:
+        serving.shutdown()
+        thread.join()
+        serving.server_close()
+
+
+def test_history_begins_where_the_stores_do_and_says_so() -> None:
+    """What nobody kept is no reason to refuse the rest."""
+    with thanos(Thanos) as url, Store.open(None) as store:
+        found = pulled(url, store)
+        assert covered(store) == [("GPU-a", 12.0, 0, None)]
+    assert found.notes == ("GPU metrics begin 2026-10-24 12:00 UTC: nothing is known of the time before",)
+
+
+class Partial(Thanos):
+    """One whose store gateway is away: what it has of the morning is not all."""
+
+    warning = "receive series from Addr: 10.0.0.7:10901: rpc error: connection refused"
+
+
+def test_an_answer_without_a_store_that_is_away_is_refused() -> None:
+    """A day is kept for ever: half of it must not pass for all."""
+    with (
+        thanos(Partial) as url,
+        Store.open(None) as store,
+        pytest.raises(ServerError, match="could not read all that it has"),
+    ):
+        pulled(url, store)
