@@ -36,7 +36,7 @@ PAINT_SECONDS, HAND_SECONDS, AT_GPUS = 1.0, 0.1, 10_000
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAGES = {
     "fleet": "/", "fleet, the week": "/?at=week", "run": f"/runs/{RUN}", "money": "/money", "placement": "/placement",
-    "traffic": "/placement?view=traffic", "what to move": "/placement?view=changes", "requests": "/requests",
+    "traffic": "/placement?view=traffic", "what to move": "/recommendations", "requests": "/requests",
     "health": "/health", "the week's report": "/v1/read?what=week&format=html",
 }  # fmt: skip
 WATCH = """

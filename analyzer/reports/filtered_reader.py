@@ -192,9 +192,9 @@ class _FilteredReader(Reader):
         """Return what is kept of all findings: it is looked up by the ids of those that are shown."""
         return self._fleet.case(period)
 
-    def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
+    def argued(self, finding: Finding, found: list[Finding], period: Period, *, with_signs: bool = True) -> Argument:
         """Return what argues for a finding, by all that was measured beside its runs."""
-        return self._fleet.argued(finding, found, period)
+        return self._fleet.argued(finding, found, period, with_signs=with_signs)
 
     def traffic(self, run_id: str, span: Period) -> RunTraffic | None:
         """Return what one of these runs moved, without what others moved on a host that it shared."""

@@ -265,9 +265,9 @@ class Reader:
             tuple(one for one in self.offer(period).advice if one.stands and finding.id in one.finding_ids),
         )
 
-    def argued(self, finding: Finding, found: list[Finding], period: Period) -> Argument:
+    def argued(self, finding: Finding, found: list[Finding], period: Period, *, with_signs: bool = True) -> Argument:
         """Return what argues for and against one finding of a period; `found` are all of them."""
-        return argue(self.session, finding, found, period)
+        return argue(self.session, finding, found, period, with_signs=with_signs)
 
     def list_findings(self, period: Period, *, everything: bool = False, sure: str | None = None) -> FindingsReport:
         """Return the findings of a period and how they moved since the one before."""

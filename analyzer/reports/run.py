@@ -1,6 +1,5 @@
 """One run, ended or still running, as one document: exact and unrounded. Commands, /v1 and pages show this one."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +21,11 @@ from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
 from analyzer.queries.ledger_query import (
     Breakdown,
-    BreakdownEntry,
-    Counted,
     Unpriced,
     fold,
     ledger_sums,
     priced_parts,
     unpriced,
-    within,
 )
 from analyzer.recommendations.lifecycle.work import Work, works_of_runs
 from analyzer.recommendations.recommendation import Recommendation
@@ -46,7 +42,6 @@ from analyzer.reports.document import (
     entries,
     iso_or_none,
 )
-from analyzer.reports.request import Order
 from analyzer.reports.week import by_saving
 from analyzer.settings.settings import Settings
 from analyzer.text.words import decimal, nearest
@@ -420,74 +415,3 @@ def _amount(units: int, per_whole: int) -> str:
     """Return an amount as exactly as one of its size is told: 5,937, 44.6 or 0.446."""
     decimals = 0 if units >= 100 * per_whole else 1 if units >= per_whole else 3
     return decimal(nearest(units * 10**decimals, per_whole), decimals)
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One run. `gpus` is how many it asked for, `sku` None where it held several kinds of GPU."""
-
-    run_id: str
-    name: str  # what people call it, else the last part of its id
-    team: str | None
-    gpus: int | None
-    sku: str | None
-    breakdown: Breakdown
-
-    @property
-    def main_loss(self) -> BreakdownEntry | None:
-        """What most avoidable time of it went to; None where there is none."""
-        return max(self.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class RunList:
-    """All runs that held a GPU in a period, in the order that was asked for."""
-
-    period: Period
-    currency: str
-    runs: tuple[RunSummary, ...]
-
-
-def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
-    """Return the runs of a period; equal ones stand in the order of their ids."""
-    where, values = within(period)
-    held = f"SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL"
-    return RunList(period, currency, _summaries(session, held, values, order))
-
-
-def most_expensive_runs(session: Session, period: Period, most: int) -> tuple[RunSummary, ...]:
-    """Return the runs that cost most, at most so many: what the others of a large fleet did is not read one by one."""
-    where, values = within(period)
-    held = (
-        f"WITH held AS (SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL), "
-        "top AS (SELECT run_id FROM held GROUP BY run_id "
-        f"ORDER BY sum(cost_micros) DESC NULLS LAST, sum(milliseconds) DESC, run_id LIMIT {most}) "
-        "SELECT held.* FROM held JOIN top USING (run_id)"
-    )
-    return _summaries(session, held, values, "cost")
-
-
-def _summaries(session: Session, held: str, values: list[object], order: Order) -> tuple[RunSummary, ...]:
-    """Return the runs of some rows of the ledger, which the statement `held` selects."""
-    rows = session.rows(
-        "SELECT run_id, known.name, known.team, known.gpus, known.sku, held.state, held.cause, "
-        "sum(held.milliseconds), sum(held.cost_micros) "
-        f"FROM ({held}) AS held LEFT JOIN runs AS known USING (run_id) "
-        "GROUP BY 1, 2, 3, 4, 5, 6, 7, held.cost_micros IS NULL",
-        values,
-    )
-    counted: dict[str, list[Counted]] = defaultdict(list)
-    known = {}
-    for run_id, name, team, gpus, sku, *count in rows:
-        counted[run_id].append((count[0], count[1], count[2], count[3]))
-        known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
-    runs = [RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items()]
-    return tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id)))
-
-
-def _rank(run: RunSummary, order: Order) -> tuple[int, int]:
-    """Return what sorts a run: by money where it has a price, else by time."""
-    share = run.breakdown.of("avoidable") if order == "avoidable" else run.breakdown
-    if order == "gpus":
-        return -(run.gpus or 0), -share.milliseconds
-    return -(share.cost_micros or 0), -share.milliseconds

@@ -1,6 +1,7 @@
-"""The page of one finding: what was seen, what was needed to say so, what else was ruled out, and what to do."""
+"""The list of findings, and the page of one: what was seen, what else was ruled out, and what to do."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -8,24 +9,55 @@ from starlette.responses import Response
 from analyzer.charts.figures import stacked_bars
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.request_service import RequestContext
-from analyzer.reports.findings import Explained, finding_charts
+from analyzer.reports.findings import Explained, FindingsReport, at_stake_column, finding_charts
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
-from dashboards.pages.read_pages import PageState, ReadPages, site_page
+from analyzer.text.words import days, symbol
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, neighbours, site_page
+
+_HERE = "/findings"
+_SHOWN = 200
 
 
 def finding_routes(pages: ReadPages) -> APIRouter:
-    """Return the route."""
+    """Return the routes of the list and of each finding."""
     router = APIRouter()
+
+    @router.get(_HERE)
+    def listed(request: Request, week: str | None = None) -> Response:
+        return pages.page(request, findings(week))
 
     @router.get("/findings/{finding_id}")
     def page(request: Request, finding_id: str, week: str | None = None) -> Response:
         def view(context: RequestContext) -> Mapping[str, object]:
-            return _finding_view(context.whole, finding_id, week)
+            return _finding_view(context.reader, finding_id, week)
 
-        return pages.page(request, site_page(PageState(f"/findings/{finding_id}", week), "finding.html", view))
+        shown = site_page(PageState(f"{_HERE}/{finding_id}", week), "finding.html", view)
+        return pages.page(request, replace(shown, here=_HERE))
 
     return router
+
+
+def findings(week: str | None = None) -> ReadPage:
+    """Return the list of a period."""
+
+    def view(context: RequestContext) -> Mapping[str, object]:
+        reader = context.reader
+        period = reader.period(week)
+        before, after = neighbours(reader, period)
+        around = {"period": period, "days": days(period), "before": before, "after": after}
+        link = PageState("/v1/findings", None, {"since": week or ""}).link()
+        return {**around, "json_link": link, **listed_findings(reader, reader.list_findings(period), _SHOWN)}
+
+    return ReadPage(PageState(_HERE, week), "findings.html", view)
+
+
+def listed_findings(reader: Reader, found: FindingsReport, shown: int) -> Mapping[str, object]:
+    """Return what the table of findings prints; of those beyond `shown` it has a second one, folded."""
+    sign = symbol(reader.settings.currency).strip()
+    column, total = at_stake_column(found.findings, reader.settings.currency)
+    stakes = list(zip(found.findings, column, strict=True))
+    return {"found": found, "at_stake": total, "stakes": stakes, "shown": shown, "sign": sign}
 
 
 def _finding_view(reader: Reader, finding_id: str, week: str | None) -> Mapping[str, object]:

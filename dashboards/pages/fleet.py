@@ -24,14 +24,14 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.coverage import rules_in
 from analyzer.period import Period
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, within
-from analyzer.reports.findings import FindingsReport, at_stake_column
+from analyzer.reports.findings import FindingsReport
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import most_expensive_runs
-from analyzer.reports.savings import checked
+from analyzer.reports.run_list import most_expensive_runs
 from analyzer.reports.week import WeekReport, by_saving
 from analyzer.states import CLASSES, Class, booking
 from analyzer.text.words import nearest, span_words, symbol
 from collector.store.session import Session
+from dashboards.pages.finding import listed_findings
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules
 from dashboards.pages.marks import BarSegment, Mark, cost_steps
@@ -85,7 +85,7 @@ def fleet_routes(pages: ReadPages) -> APIRouter:
 
 def fleet(asked: FleetAsked) -> ReadPage:
     """Return the page in one state."""
-    return site_page(_state("/", asked), "home.html", lambda context: shell(context.whole, asked))
+    return site_page(_state("/", asked), "home.html", lambda context: shell(context, asked))
 
 
 def fleet_part(name: str, asked: FleetAsked, kind: str = PART) -> ReadPage:
@@ -95,7 +95,9 @@ def fleet_part(name: str, asked: FleetAsked, kind: str = PART) -> ReadPage:
     def view(context: RequestContext) -> _View:
         if name not in _PARTS:
             raise LedgerError(f"the page has no part {name!r}: {', '.join(_PARTS)}")
-        shown = _PARTS[name](context.whole, asked, context.whole.period(asked.week))
+        if name in _OF_SITE and context.scope.teams is not None:
+            raise LedgerError(f"the {name} shows the whole site, and this key sees its teams alone")
+        shown = _PARTS[name](context.reader, asked, context.reader.period(asked.week))
         return {"name": name, "asked": asked, "json_link": _json_link(asked)} | shown
 
     return site_page(_state(f"/parts/{name}", asked), template, view, kind)
@@ -109,8 +111,9 @@ def _json_link(asked: FleetAsked) -> str:
     return PageState("/v1/read", None, {"what": "week", "since": asked.week or "", "format": "json"}).link()
 
 
-def shell(reader: Reader, asked: FleetAsked) -> _View:
-    """Return what the page shows at once."""
+def shell(context: RequestContext, asked: FleetAsked) -> _View:
+    """Return what the page shows at once; the grid is of the whole site, and not for a team's key."""
+    reader, is_whole = context.reader, context.scope.teams is None
     period = reader.period(asked.week)
     before, after = neighbours(reader, period)
     (hours,) = reader.session.row(
@@ -124,8 +127,8 @@ def shell(reader: Reader, asked: FleetAsked) -> _View:
         "known": hours,
         "before": before,
         "after": after,
-        **_grid(reader, asked, period),
-        **(_node_or_why(reader, asked, period) if asked.node else {"panel": None, "no_panel": None}),
+        **(_grid(reader, asked, period) if is_whole else {"grid": None}),
+        **(_node_or_why(reader, asked, period) if asked.node and is_whole else {"panel": None, "no_panel": None}),
     }
 
 
@@ -193,7 +196,7 @@ def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:
 def _advice(reader: Reader, _: FleetAsked, period: Period) -> _View:
     findings = reader.findings(period)
     advised = by_saving(reader.advice(findings, period))
-    came = checked(reader.session, period)
+    came = reader.checked(period)
     report = replace(reader.figures(period), findings=tuple(findings), recommendations=advised, checked=came)
     return {**week_view(report), "next_step": next_step(report).strip()}
 
@@ -205,15 +208,7 @@ def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
 
 
 def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    listed = _listed(reader, period)
-    column, total = at_stake_column(listed.findings, reader.settings.currency)
-    return {
-        "found": listed,
-        "at_stake": total,
-        "stakes": list(zip(listed.findings, column, strict=True)),
-        "shown": _FINDINGS_SHOWN,
-        "sign": symbol(reader.settings.currency).strip(),
-    }
+    return {**listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN)}
 
 
 def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:
@@ -247,7 +242,8 @@ _PARTS: dict[str, Callable[[Reader, FleetAsked, Period], _View]] = {
 }
 
 
-WARMED = tuple(name for name in _PARTS if name not in ("grid", "node"))
+_OF_SITE = ("grid", "node")
+WARMED = tuple(name for name in _PARTS if name not in _OF_SITE)
 
 
 def runs_in_view(reader: Reader) -> list[str]:

@@ -108,7 +108,7 @@ _POLICY = (
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
 # Of a page without forms.
 SECURITY = _HEADERS | {
-    "Content-Security-Policy": _POLICY.format(forms="'none'"),
+    "Content-Security-Policy": _POLICY.format(forms="'self'"),
     "Referrer-Policy": "no-referrer",
     "Vary": "Authorization, Cookie, Sec-Fetch-Dest",
 }
@@ -119,10 +119,13 @@ STRICT = _HEADERS | {
     "Vary": "Authorization, Cookie",
 }
 _PAGES = (
-    ("/", "Fleet"),
+    ("/", "Overview"),
+    ("/runs", "Runs"),
+    ("/findings", "Findings"),
+    ("/recommendations", "Recommendations"),
     ("/money", "Money"),
     ("/placement", "Placement"),
-    ("/requests", "Capacity requests"),
+    ("/requests", "Capacity"),
     ("/health", "Health"),
 )
 

@@ -1,4 +1,4 @@
-"""Placement: racks and nodes as they are, the traffic between them, and recommendations with the lines to copy."""
+"""Placement: racks and nodes as they are, and the traffic between them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,10 +27,9 @@ from analyzer.queries.ledger_query import ledger_sums, within
 from analyzer.states import CLASSES, booking
 from analyzer.text.words import bytes_words, counted, days, gpu_hours, money, percent, plain
 from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours
-from dashboards.pages.recommendations import changes_sheet, changes_view, decision_routes
 
 _HERE = "/placement"
-VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic", "changes": "Recommendations"}
+VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic"}
 _NODES_SHOWN = 64  # of a fleet that has more, one rack's at a time
 _HOLDERS_SHOWN = 3
 _RACKS_SHOWN, _RUNS_SHOWN = 16, 12
@@ -62,11 +61,9 @@ def placement_routes(pages: ReadPages) -> APIRouter:
         made = {
             "nodes.csv": lambda context: _nodes_sheet(context, context.reader.period(week)),
             "traffic.csv": lambda context: _traffic_sheet(context, context.reader.period(week)),
-            "changes.csv": lambda context: changes_sheet(context, context.reader.period(week)),
         }
         return pages.sheet(request, sheet, made)
 
-    router.include_router(decision_routes(pages, lambda week: placement(week, "changes")))
     return router
 
 
@@ -91,14 +88,12 @@ def _placement_view(context: RequestContext, week: str | None, view: str, rack: 
     around |= {"rack": rack, "json_link": _json_link(view, week)}
     if view == "traffic":
         return around | _traffic_view(context, period)
-    if view == "changes":
-        return {**around, **changes_view(context, period)}
     return around | {"racks": _rack_lines(context, period, rack)}
 
 
 def _json_link(view: str, week: str | None) -> str:
-    paths = {"racks": "/v1/ledger", "traffic": "/v1/read", "changes": "/v1/recommendations"}
-    words = {"racks": {"by": "node"}, "traffic": {"what": "traffic", "format": "json"}, "changes": {}}
+    paths = {"racks": "/v1/ledger", "traffic": "/v1/read"}
+    words = {"racks": {"by": "node"}, "traffic": {"what": "traffic", "format": "json"}}
     return PageState(paths[view], None, words[view] | {"since": week or ""}).link()
 
 

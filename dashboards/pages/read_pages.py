@@ -231,7 +231,7 @@ class ReadPage:
 
 
 def site_page(asked: PageState, template: str, view: _View, kind: str = PAGE) -> ReadPage:
-    """Return a page that those alone may open who see the whole site: one of the fleet's, without a form."""
+    """Return a page of what may be seen, without a form that changes anything: one of the fleet's."""
     return ReadPage(asked, template, view, kind, "/", SECURITY, "message.html")
 
 

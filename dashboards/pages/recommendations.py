@@ -1,6 +1,6 @@
 """Recommendations as a person weighs them: what moves where and what it saves; what is decided, and what came of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -26,6 +26,7 @@ from analyzer.text.words import (
     CENTS_UNDER,
     counted,
     day,
+    days,
     gpu_hours,
     moment_words,
     money,
@@ -34,7 +35,7 @@ from analyzer.text.words import (
     plain_sentence,
 )
 from collector.access.gate import body_of, fields_of
-from dashboards.pages.read_pages import ReadPage, ReadPages, Sheet
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours
 
 _NODES_SHOWN, _CHANGES_SHOWN, _APPLIED_SHOWN = 48, 50, 20
 _SHADES = 6  # that tell racks apart
@@ -46,17 +47,43 @@ _OUTCOME_HEAD = (
 )  # fmt: skip
 
 
-def decision_routes(pages: ReadPages, shown: Callable[[str | None], ReadPage]) -> APIRouter:
-    """Return the route that the forms of a recommendation are sent to; `shown` is the page of a week that has them."""
+_HERE = "/recommendations"
+
+
+def recommendation_routes(pages: ReadPages) -> APIRouter:
+    """Return the routes of the page, of its sheet, and of the forms of each recommendation."""
     router = APIRouter()
 
-    @router.post("/placement/changes/{advice_id}")
+    @router.get(_HERE)
+    def page(request: Request, week: str | None = None) -> Response:
+        return pages.page(request, recommendations(week))
+
+    @router.get(f"{_HERE}/{{sheet}}")
+    def sheet(request: Request, sheet: str, week: str | None = None) -> Response:
+        made = {"recommendations.csv": lambda context: changes_sheet(context, context.reader.period(week))}
+        return pages.sheet(request, sheet, made)
+
+    @router.post(f"{_HERE}/{{advice_id}}")
     async def decide(request: Request, advice_id: str) -> Response:
         fields = fields_of(await body_of(request.receive))
         keep = partial(_keep, request=request, advice_id=advice_id, fields=fields)
-        return await run_in_threadpool(pages.change, request, shown(fields.get("week") or None), keep, advice_id)
+        shown = recommendations(fields.get("week") or None)
+        return await run_in_threadpool(pages.change, request, shown, keep, advice_id)
 
     return router
+
+
+def recommendations(week: str | None = None) -> ReadPage:
+    """Return the page of a period."""
+
+    def view(context: RequestContext) -> Mapping[str, object]:
+        period = context.reader.period(week)
+        before, after = neighbours(context.reader, period)
+        around = {"period": period, "days": days(period), "before": before, "after": after}
+        link = PageState("/v1/recommendations", None, {"since": week or ""}).link()
+        return {**around, "json_link": link, **changes_view(context, period)}
+
+    return ReadPage(PageState(_HERE, week), "recommendations.html", view)
 
 
 def _keep(context: RequestContext, request: Request, advice_id: str, fields: Mapping[str, str]) -> None:

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from agent.wire.units import MICROS
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
-from analyzer.findings.argue import argue
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
@@ -65,7 +64,8 @@ def run_routes(pages: ReadPages) -> APIRouter:
     def zoom(request: Request, run_id: str, asked: Annotated[TimelineAsked, Depends(TimelineAsked)]) -> Response:
         def view(context: RequestContext) -> str:
             known = remembered.of(context.generation)
-            shown = read_timeline(context.session, known, run_id, asked, context.reader.settings.timezone)
+            own = find_run(context.session, run_id)  # samples name no team: whose run it is, is known by then
+            shown = read_timeline(context.whole.session, known, own, asked, context.reader.settings.timezone)
             return as_csv(shown) if asked.format == "csv" else as_json(shown)
 
         state = PageState(f"/runs/{run_id}/timeline", None, {name: str(value) for name, value in asdict(asked).items()})
@@ -80,7 +80,7 @@ def run_routes(pages: ReadPages) -> APIRouter:
 
 def run_page(run_id: str) -> ReadPage:
     """Return the page of the run that a person means."""
-    return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.whole, run_id))
+    return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.reader, run_id))
 
 
 def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:
@@ -88,7 +88,7 @@ def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:
     template = "part.html" if kind == PAGE else f"parts/run_{name}.html"
 
     def view(context: RequestContext) -> Mapping[str, object]:
-        return {"name": f"run_{name}", "json_link": WEEK_JSON, **run_part(context.whole, name, run_id)}
+        return {"name": f"run_{name}", "json_link": WEEK_JSON, **run_part(context.reader, name, run_id)}
 
     return site_page(PageState(f"/runs/{run_id}/parts/{name}"), template, view, kind)
 
@@ -123,7 +123,7 @@ def shell(reader: Reader, text: str) -> dict[str, object]:
 def _told(reader: Reader, run_id: str) -> RunDocument:
     """Return the report of a run without advice and efficiency."""
     span = run_span(reader.session, run_id, reader.settings.timezone)
-    found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
+    found = reader.of_run(run_id, span)
     points = reader.loss_source.timeline(reader.session, run_id, SPARK_POINTS)
     own = reader.documents(own_findings(found, run_id), span)
     return run_report(reader.session, run_facts(reader.session, run_id), span, reader.settings, own, [], points)
@@ -131,7 +131,7 @@ def _told(reader: Reader, run_id: str) -> RunDocument:
 
 def _findings(reader: Reader, run_id: str) -> dict[str, object]:
     span = run_span(reader.session, run_id, reader.settings.timezone)
-    found = reader.loss_source.findings(reader.session, span.start, span.end, run_id)
+    found = reader.of_run(run_id, span)
     facts, settings = run_facts(reader.session, run_id), reader.settings
     own = [finding for finding in found if run_id in finding.run_ids and not finding.suspicion]
     week = reader.calendar.week_of(span.end - 1).label
@@ -145,7 +145,7 @@ def _findings(reader: Reader, run_id: str) -> dict[str, object]:
 
 
 def _ruled_out(reader: Reader, finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:
-    return causes_out(argue(reader.session, finding, found, span, with_signs=False).ruled_out)
+    return causes_out(reader.argued(finding, found, span, with_signs=False).ruled_out)
 
 
 def _rest(reader: Reader, run_id: str) -> dict[str, object]:

@@ -44,8 +44,10 @@ from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes
 from dashboards.pages.placement import placement_routes
 from dashboards.pages.read_pages import Answering, ReadPages
+from dashboards.pages.recommendations import recommendation_routes
 from dashboards.pages.requests import request_routes
 from dashboards.pages.run_page import run_routes
+from dashboards.pages.runs import runs_routes
 from dashboards.routes import Doctor, add_capacity_profile, add_doctor, add_prices
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes
@@ -180,10 +182,12 @@ def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doc
         assets(),
         Login(access, pages.frame, is_secure=is_secure).router(),
         fleet_routes(pages),
+        runs_routes(pages),
         run_routes(pages),
         finding_routes(pages),
         money_routes(pages),
         placement_routes(pages),
+        recommendation_routes(pages),
         request_routes(pages, access.registry),
         health_routes(pages, doctor),
         mail_stop_routes(access.registry.mails),

@@ -21,7 +21,9 @@ from dashboards.pages.health import unjudged
 from dashboards.pages.money import money
 from dashboards.pages.placement import VIEWS, placement
 from dashboards.pages.read_pages import ReadPage, ReadPages
+from dashboards.pages.recommendations import recommendations
 from dashboards.pages.run_page import PARTS, run_page, run_part_page
+from dashboards.pages.runs import runs
 from dashboards.server.report_route import Reports
 
 _LOG = logging.getLogger(__name__)
@@ -125,7 +127,7 @@ class PrefetchOrder:
         """Yield what makes each page that is opened first, as far as it is seen at once."""
         if self.disk_cache is not None:
             yield self.disk_cache.follow
-        yield from self._ahead(_WHOLE, *_home(), money(), placement())
+        yield from self._ahead(_WHOLE, *_home(), money(), runs(), recommendations(), placement())
 
     def rest(self) -> _Making:
         """Yield what makes the rest: parts, what they lead to, the week's report; then each other view that was seen.
@@ -137,10 +139,14 @@ class PrefetchOrder:
         yield from self._ahead(_WHOLE, *(placement(view=view) for view in VIEWS))
         yield self.reports.ahead
         for scope in self.pages.seen():
-            yield from self._ahead(scope, money(), *(placement(view=view) for view in VIEWS))
-            if scope.teams is None:  # these are none of a team's
+            yield from self._ahead(scope, money(), runs(), recommendations())
+            yield from self._ahead(scope, *(placement(view=view) for view in VIEWS))
+            if scope.teams is None:
                 yield from self._ahead(scope, unjudged(), *_home())
                 yield from self._parts(scope)
+            else:  # its overview has no grid, and the runs that it leads to are few
+                parts = (fleet_part(name, FleetAsked()) for name in WARMED)
+                yield from self._ahead(scope, fleet(FleetAsked()), *parts)
         yield partial(self.pages.read_ahead, lambda context: context.reader.findings(context.reader.period(None)))
 
     def _ahead(self, scope: Scope, *shown: ReadPage) -> _Making:

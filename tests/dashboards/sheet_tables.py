@@ -314,7 +314,7 @@ SENTENCES: dict[str, Callable[[list[Row]], str]] = {
     "/health/unjudged.csv": lambda rows: f"{len(unjudged(rows, ''))}",
 }
 LISTS: dict[str, Callable[[list[Row]], list[list[Cell]]]] = {
-    "/placement/changes.csv": changes,
+    "/recommendations/recommendations.csv": changes,
     "/money/savings.csv": savings,
     "/placement/nodes.csv": rack_heads,
 }

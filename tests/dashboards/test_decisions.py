@@ -8,7 +8,7 @@ import pytest
 
 from tests.dashboards.keys import Guarded, guarded, log_in, token_of
 
-PAGE = "/placement?view=changes"
+PAGE = "/recommendations"
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,14 @@ def ids(browser: httpx.Client) -> list[str]:
 def decide(browser: httpx.Client, advice_id: str, **fields: str) -> httpx.Response:
     """Send a form of the page."""
     known = {"csrf": token_of(browser.get(PAGE).text)} | fields
-    return browser.post(f"/placement/changes/{advice_id}", data=known)
+    return browser.post(f"/recommendations/{advice_id}", data=known)
 
 
 def test_a_rejection_is_kept_with_its_reason_and_can_be_taken_back(site: Guarded, owner: httpx.Client) -> None:
     """As by the command: the last word counts, the reason is escaped, and the audit says whose key it was."""
     one = ids(owner)[0]
     answer = decide(owner, one, decision="reject", because="not <b>now</b>", week="2026-W46")
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/placement?week=2026-W46&view=changes#{one}")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/recommendations?week=2026-W46#{one}")
     page = owner.get(PAGE).text
     assert "not &lt;b&gt;now&lt;/b&gt;." in page
     assert "Rejected" in page
@@ -76,7 +76,7 @@ def test_what_cannot_be_kept_is_said(owner: httpx.Client, fields: dict[str, str]
 
 def test_a_form_of_another_page_changes_nothing(site: Guarded, owner: httpx.Client) -> None:
     """Without the token of this very session, or from another origin, nothing is kept."""
-    address = f"/placement/changes/{ids(owner)[1]}"
+    address = f"/recommendations/{ids(owner)[1]}"
     assert owner.post(address, data={"decision": "accept"}).status_code == 403
     with site.browser() as other:
         log_in(other, site.keys["owner"])
@@ -97,5 +97,5 @@ def test_who_only_reads_sees_no_form_and_is_refused(site: Guarded, owner: httpx.
         assert ids(owner)[1] in page
         assert "Reject" not in page.replace("Rejected", "")
         token = token_of(reader.get("/login").text)
-        answer = reader.post(f"/placement/changes/{ids(owner)[1]}", data={"csrf": token, "decision": "accept"})
+        answer = reader.post(f"/recommendations/{ids(owner)[1]}", data={"csrf": token, "decision": "accept"})
         assert answer.status_code == 403

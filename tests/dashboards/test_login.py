@@ -164,7 +164,7 @@ def test_a_session_is_not_more_than_its_key(site: Guarded, browser: httpx.Client
 def test_a_key_of_a_team_sees_that_team_s_money_alone(site: Guarded, browser: httpx.Client) -> None:
     """The same door as the API's: what is not theirs is neither shown nor summed."""
     entered = log_in(browser, site.keys["nlp"])
-    assert entered.headers["location"] == "/money"
+    assert entered.headers["location"] == "/"
     page = browser.get("/money").text
     assert "33,488" in page
     for hidden in ("team-vision", "team-search", "team-speech", "67,738", "nobody", "Prices"):

@@ -65,7 +65,7 @@ def test_a_team_s_key_is_told_of_its_own_runs_alone(small: Site) -> None:
     assert "crossing" not in own
     every = text(small.get("/placement?view=traffic"))
     assert "crossing" in every
-    changes = text(small.get("/placement?view=changes", "holders"))
+    changes = text(small.get("/recommendations", "holders"))
     listed = small.items("/v1/recommendations", "holders")
     assert all(item["id"] in changes for item in listed)
     others = {item["id"] for item in small.items("/v1/recommendations")} - {item["id"] for item in listed}
@@ -75,7 +75,7 @@ def test_a_team_s_key_is_told_of_its_own_runs_alone(small: Site) -> None:
 
 def test_each_recommendation_has_its_lines_and_what_moves(small: Site) -> None:
     """What the API recommends, in its order, before and after, with all that is to be pasted."""
-    page = text(small.get("/placement?view=changes"))
+    page = text(small.get("/recommendations"))
     listed = small.items("/v1/recommendations")
     assert listed
     places = [page.index(f'id="{item["id"]}"') for item in listed]
@@ -83,7 +83,7 @@ def test_each_recommendation_has_its_lines_and_what_moves(small: Site) -> None:
     assert page.count("<h3>before</h3>") == page.count("<h3>after</h3>") == len(listed)
     pasted = [item for item in listed if item["artefact"]]
     assert page.count('class="copy"') >= len(pasted)
-    assert len(sheet(small.client, "/placement/changes.csv", TOKEN)) >= len(listed)
+    assert len(sheet(small.client, "/recommendations/recommendations.csv", TOKEN)) >= len(listed)
 
 
 def test_ranks_are_drawn_in_their_order_with_each_change_of_rack() -> None:

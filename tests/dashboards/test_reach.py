@@ -41,7 +41,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "path", ["/?node=s01", RUN, "/money", "/placement", "/placement?view=traffic", "/placement?view=changes", "/health"]
+    "path", ["/?node=s01", RUN, "/money", "/placement", "/placement?view=traffic", "/recommendations", "/health"]
 )
 def test_the_tabulator_comes_to_everything(browser: Browser, fleet: str, path: str) -> None:
     """In whatever order, each way once around, with a frame around where one is."""
@@ -75,7 +75,7 @@ def seen(page: Page) -> str:
         ("/", ["text='the week'", "a.name >> nth=1", ".key[data-label] >> nth=0"]),
         ("/money", ["nav.choice >> text='model'"]),
         ("/placement", ["nav.tabs >> text='Traffic'", "nav.tabs >> text='Racks and nodes'", "h2 a >> nth=0"]),
-        ("/placement?view=changes", ["a:has-text('f-') >> nth=0"]),
+        ("/recommendations", ["a:has-text('f-') >> nth=0"]),
         (RUN, ["text='Zoom in'", "text='Zoom in'", "button[aria-label=Later]"]),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_recommendation_is_rejected_by_keys_alone_and_without_a_script(browser
     """Enter in the reason rejects, and can never accept; what was rejected can be taken back."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{fleet}/placement?view=changes")
+    page.goto(f"{fleet}/recommendations")
     change = page.locator(".change", has_text="notebook").first
     change.locator("summary", has_text="Reject").focus()
     page.keyboard.press("Enter")

@@ -122,9 +122,9 @@ def test_pages_of_before_are_there_before_anything_is_read(path_again: Path) -> 
     """Who opens a page in the first second of a server's life looks at figures, with the moment they were read."""
     with running(path_again) as server:
         until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
-        before = server.client.get("/placement?view=changes", headers=OPENED)
+        before = server.client.get("/recommendations", headers=OPENED)
         server.passes()
-        after = server.client.get("/placement?view=changes", headers=OPENED)
+        after = server.client.get("/recommendations", headers=OPENED)
         part = server.client.get("/parts/findings", headers={"Prefer": "wait=0"})
         report = server.client.get("/v1/read?what=week&format=html", headers=OPENED)
         other = server.client.get("/parts/node?node=n01", headers={"Prefer": "wait=0"})
@@ -162,12 +162,12 @@ def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path
         assert server.client.get("/money", headers=keys["nlp"] | OPENED).status_code in (200, 202)
         server.app.state.prefetch.turn()
         made = server.settled()
-        own = server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text
+        own = server.client.get("/recommendations", headers=keys["nlp"] | OPENED).text
         assert server.settled() == made
     with running(path) as server:
         until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
-        assert server.client.get("/placement?view=changes", headers=keys["nlp"] | OPENED).text == own
-        assert server.client.get("/placement?view=changes", headers=keys["vision"] | OPENED).text != own
+        assert server.client.get("/recommendations", headers=keys["nlp"] | OPENED).text == own
+        assert server.client.get("/recommendations", headers=keys["vision"] | OPENED).text != own
         assert "team-nlp" not in server.client.get("/money", headers=keys["vision"] | OPENED).text
 
 
@@ -176,7 +176,7 @@ def test_no_file_has_a_token_of_a_session(path: Path) -> None:
     with running(path) as server:
         server.lets.set()
         server.settled()
-        page = server.client.get("/placement?view=changes", headers=OPENED).text
+        page = server.client.get("/recommendations", headers=OPENED).text
         (token,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
         kept = [made.text for made in server.app.state.pages._kept.values()]
     assert [text for text in kept if 'name="csrf"' in text], "or this test shows nothing"

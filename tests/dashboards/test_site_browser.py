@@ -15,7 +15,7 @@ from tests.dashboards.keys import Guarded, guarded
 __all__ = ["own"]  # a site with requests
 
 PAGES = (
-    "/money", "/money?by=stage", "/placement", "/placement?view=traffic", "/placement?view=changes", "/requests",
+    "/money", "/money?by=stage", "/placement", "/placement?view=traffic", "/recommendations", "/requests",
     "/health",
 )  # fmt: skip
 # What can be said of any page without a library: a name for each picture and field, one h1, no id twice.
@@ -75,11 +75,12 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
     """Every way leads to its page, and the period that was chosen comes along."""
     visit = Visit(browser, fleet + "/money", 1280)
     week = visit.page.inner_text("nav.period strong")
-    for title in ("Placement", "Health", "Capacity requests", "Money"):
+    paths = {"Capacity": "/requests"}
+    for title in ("Runs", "Findings", "Recommendations", "Placement", "Health", "Capacity", "Money"):
         visit.page.click(f'nav.ways >> text="{title}"')
-        expect(visit.page.locator("h1")).to_have_text(title)
+        expect(visit.page.locator("h1")).to_contain_text(title)
         here = visit.page.get_attribute("nav.ways [aria-current=page]", "href")
-        assert (here or "").partition("?")[0] == f"/{title.lower().split()[-1]}"
+        assert (here or "").partition("?")[0] == paths.get(title, f"/{title.lower()}")
     visit.page.goto(f"{fleet}/money?week={week}")
     visit.page.click('nav.choice >> text="stage"')
     expect(visit.page.locator("h2").first).to_have_text("By stage")
@@ -113,7 +114,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, fleet: str) -> None:
 
 def test_lines_are_copied_with_one_click(browser: Browser, fleet: str) -> None:
     """From the recommendation into the shell: what is copied is what is shown."""
-    visit = Visit(browser, fleet + "/placement?view=changes", 1280)
+    visit = Visit(browser, fleet + "/recommendations", 1280)
     visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = visit.page.locator("button.copy").first
     shown = visit.page.locator("pre").first.inner_text()
@@ -151,7 +152,7 @@ def test_a_person_logs_in_looks_and_leaves(browser: Browser, site: Guarded, widt
     expect(page.locator("h1")).to_have_text("Money")
     assert page.url.endswith("/money?week=2026-W46&by=stage")
     assert page.evaluate("document.cookie") == ""
-    page.click('nav.ways >> text="Fleet"')
+    page.click('nav.ways >> text="Overview"')
     page.wait_for_selector(".cell")
     page.click("a.account")
     assert site.keys["read"].split("_")[2] in page.inner_text("main")
@@ -185,9 +186,19 @@ def test_a_team_s_key_finds_its_pages_and_is_told_of_the_others(browser: Browser
     """The navigation has what may be seen; an address of the whole site says why not, and where to go."""
     visit = Visit(browser, f"{site.address}/", 1280)
     entered(visit.page, site.keys["nlp"])
-    expect(visit.page.locator("h1")).to_have_text("Money")
-    assert visit.page.locator("nav.ways a").all_inner_texts() == ["Money", "Placement", "Capacity requests"]
+    expect(visit.page.locator("h1")).to_have_text("Week 2026-W46")
+    ways = ["Overview", "Runs", "Findings", "Recommendations", "Money", "Placement", "Capacity"]
+    assert visit.page.locator("nav.ways a").all_inner_texts() == ways
+    expect(visit.page.locator('[aria-busy="true"]')).to_have_count(0)
     assert "team-vision" not in visit.page.inner_text("body")
+    for way in ways[1:]:
+        visit.page.click(f'nav.ways >> text="{way}"')
+        expect(visit.page.locator("h1")).to_have_count(1)
+        assert "team-vision" not in visit.page.inner_text("body"), way
+    visit.page.click('nav.ways >> text="Runs"')
+    visit.page.click('main >> text="llama-sft"')
+    expect(visit.page.locator("h1")).to_have_text("llama-sft")
+    visit.page.wait_for_selector("#timeline[data-shown]")
     visit.page.goto(f"{site.address}/health")
     expect(visit.page.locator("main")).to_contain_text("this key is limited to team-nlp")
     visit.page.click('main >> text="Money"')

@@ -14,7 +14,8 @@ from analyzer.measures.traffic.text import fleet_traffic_text
 from analyzer.reports.groups import By, checked_by
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.reports.run import RunDocument, RunList, list_runs
+from analyzer.reports.run import RunDocument
+from analyzer.reports.run_list import RunList, list_runs
 from analyzer.reports.week import WeekReport
 
 BY = argument("--by", choices=get_args(By), default=None, help="grouping of the second table (default: team)")

@@ -20,7 +20,8 @@ from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.findings import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunDocument, RunFacts, RunList, RunSummary, run_energy_words, worth_showing
+from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
+from analyzer.reports.run_list import RunList, RunSummary
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout, at_ends
 from analyzer.text.table import TableColumn, paper_lines, spark_column

@@ -11,7 +11,7 @@ from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.prices.price_book import Repriced, price_book, repriced, repriced_words
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import most_expensive_runs
+from analyzer.reports.run_list import most_expensive_runs
 from analyzer.reports.week import WeekReport
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout

@@ -59,7 +59,7 @@ def of_commands(reader: Reader) -> Iterator[tuple[str, str]]:
 
 def of_server(here: Site, findings: list[tuple[str, Period]]) -> Iterator[tuple[str, str]]:
     """Yield what its pages and its API say, the assistant's answers among it."""
-    paths = [path.format(week.label) for week in WEEKS for path in ("/?week={}", "/placement?view=changes&week={}")]
+    paths = [path.format(week.label) for week in WEEKS for path in ("/?week={}", "/recommendations?week={}")]
     paths += ["/v1/recommendations?everything=true&limit=100", f"/v1/recommendations?since={WEEKS[0].label}&limit=100"]
     paths += [f"/v1/findings/{id_}?since={week.label}" for id_, week in findings[:3]]
     paths += [f"/findings/{id_}?week={week.label}" for id_, week in findings[:3]]

@@ -23,7 +23,7 @@ from analyzer.recommendations.advise import LossSource
 from analyzer.reports.document import Model
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
-from analyzer.reports.run import list_runs
+from analyzer.reports.run_list import list_runs
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import span_words, until_words

@@ -192,7 +192,7 @@ OF_PERIODS: tuple[str, ...] = (
 )
 
 
-PAGES = ("/", "/money", "/placement", "/placement?view=changes", "/runs/slurm/alpha/0", "/health")
+PAGES = ("/", "/money", "/placement", "/recommendations", "/runs/slurm/alpha/0", "/health")
 API = ("costs?by=team", "costs?by=run", "findings", "recommendations", "runs", "doctor", "read?what=units&width=100")
 
 

@@ -1,0 +1,172 @@
+"""The runs of a period: all of them in an order, or a page of those that somebody looks for."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from analyzer.period import Period
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, ledger_source, within
+from analyzer.reports.request import Order
+from collector.store.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run. `gpus` is how many it asked for, `sku` None where it held several kinds of GPU."""
+
+    run_id: str
+    name: str  # what people call it, else the last part of its id
+    team: str | None
+    gpus: int | None
+    sku: str | None
+    breakdown: Breakdown
+
+    @property
+    def main_loss(self) -> BreakdownEntry | None:
+        """What most avoidable time of it went to; None where there is none."""
+        return max(self.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """All runs that held a GPU in a period, in the order that was asked for."""
+
+    period: Period
+    currency: str
+    runs: tuple[RunSummary, ...]
+
+
+def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
+    """Return the runs of a period; equal ones stand in the order of their ids."""
+    where, values = within(period)
+    held = f"SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL"
+    return RunList(period, currency, _summaries(session, held, values, order))
+
+
+Sort = Literal["cost", "avoidable", "hours", "useful", "started", "gpus", "name"]
+RunState = Literal[
+    "running", "completed", "failed", "cancelled", "preempted", "node_failed", "timeout", "out_of_memory"
+]  # fmt: skip
+SORTS: Final = get_args(Sort)
+RUN_STATES: Final = get_args(RunState)
+_SORTED_BY: dict[Sort, str] = {
+    "cost": "micros DESC NULLS LAST, ms DESC",
+    "avoidable": "avoidable_micros DESC NULLS LAST, avoidable_ms DESC",
+    "hours": "ms DESC",
+    "useful": "useful_ms / nullif(measured_ms, 0) NULLS LAST",  # the least useful first: that is what is looked for
+    "started": "started_at DESC NULLS LAST",
+    "gpus": "gpus DESC NULLS LAST",
+    "name": "lower(coalesce(name, run_id))",
+}
+_FOUND = """
+WITH held AS (
+    SELECT l.*, c.class {source}
+), summed AS (
+    SELECT run_id, sum(milliseconds) AS ms, sum(cost_micros) AS micros,
+        sum(milliseconds) FILTER (class = 'useful') AS useful_ms,
+        sum(milliseconds) FILTER (class <> 'unknown') AS measured_ms,
+        sum(milliseconds) FILTER (class = 'avoidable') AS avoidable_ms,
+        sum(cost_micros) FILTER (class = 'avoidable') AS avoidable_micros
+    FROM held GROUP BY run_id
+), found AS (
+    SELECT run_id, count(*) OVER () AS total, row_number() OVER (ORDER BY {order}, run_id) AS place
+    FROM summed LEFT JOIN runs AS known USING (run_id) WHERE {conditions}
+    QUALIFY place > {skipped} AND place <= {skipped} + {most}
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSearch:
+    """Which runs are looked for; None is any. `text` is part of a name, id, project, model, queue, stage or node.
+
+    `people` is whether it may be part of a user's name too.
+    """
+
+    text: str | None = None
+    team: str | None = None
+    sku: str | None = None
+    state: RunState | None = None
+    sort: Sort = "cost"
+    people: bool = False
+
+    @property
+    def conditions(self) -> tuple[str, dict[str, object]]:
+        """What `summed LEFT JOIN runs AS known` must meet, and its values."""
+        found: dict[str, str] = {}
+        if self.text:
+            columns = ["run_id", "known.name", "known.project", "known.model", "known.queue", "known.stage"]
+            named = " OR ".join(
+                f"contains(lower({column}), lower($text))" for column in [*columns, *["known.owner"] * self.people]
+            )
+            on_node = "run_id IN (SELECT run_id FROM held WHERE contains(lower(node), lower($text)))"
+            found["text"] = f"({named} OR {on_node})"
+        if self.team:
+            found["team"] = "known.team = $team"
+        if self.sku:
+            found["sku"] = "run_id IN (SELECT run_id FROM held WHERE sku = $sku)"
+        values: dict[str, object] = {name: getattr(self, name) for name in found}
+        if self.state == "running":
+            found["state"] = "known.ended_at IS NULL"
+        elif self.state:
+            found["state"] = "known.ended_at IS NOT NULL AND known.exit_status = $state"
+            values["state"] = self.state
+        return " AND ".join(found.values()) or "true", values
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Some of the runs that were found, in the order that was asked for, and how many there are in all."""
+
+    runs: tuple[RunSummary, ...]
+    total: int
+
+
+def search_runs(session: Session, period: Period, asked: RunSearch, most: int, skipped: int = 0) -> RunPage:
+    """Return a page of the runs of a period: what the others of a large fleet did is not read one by one."""
+    conditions, values = asked.conditions
+    found = _FOUND.format(
+        source=ledger_source(["l.hour >= $start", "l.hour < $end", "l.run_id IS NOT NULL"], joins=["c"]),
+        order=_SORTED_BY[asked.sort],
+        conditions=conditions,
+        skipped=skipped,
+        most=most,
+    )
+    values |= {"start": period.start, "end": period.end}
+    order = dict(session.rows(f"{found} SELECT run_id, [place, total] FROM found", values))
+    runs = _summaries(session, f"{found} SELECT held.* FROM held JOIN found USING (run_id)", values, "cost")
+    ordered = sorted(runs, key=lambda run: order[run.run_id][0])
+    return RunPage(tuple(ordered), next((total for _, total in order.values()), 0))
+
+
+def most_expensive_runs(session: Session, period: Period, most: int) -> tuple[RunSummary, ...]:
+    """Return the runs that cost most, at most so many."""
+    return search_runs(session, period, RunSearch(), most).runs
+
+
+def _summaries(
+    session: Session, held: str, values: list[object] | dict[str, object], order: Order
+) -> tuple[RunSummary, ...]:
+    """Return the runs of some rows of the ledger, which the statement `held` selects."""
+    rows = session.rows(
+        "SELECT run_id, known.name, known.team, known.gpus, known.sku, held.state, held.cause, "
+        "sum(held.milliseconds), sum(held.cost_micros) "
+        f"FROM ({held}) AS held LEFT JOIN runs AS known USING (run_id) "
+        "GROUP BY 1, 2, 3, 4, 5, 6, 7, held.cost_micros IS NULL",
+        values,
+    )
+    counted: dict[str, list[Counted]] = defaultdict(list)
+    known = {}
+    for run_id, name, team, gpus, sku, *count in rows:
+        counted[run_id].append((count[0], count[1], count[2], count[3]))
+        known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
+    runs = [RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items()]
+    return tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id)))
+
+
+def _rank(run: RunSummary, order: Order) -> tuple[int, int]:
+    """Return what sorts a run: by money where it has a price, else by time."""
+    share = run.breakdown.of("avoidable") if order == "avoidable" else run.breakdown
+    if order == "gpus":
+        return -(run.gpus or 0), -share.milliseconds
+    return -(share.cost_micros or 0), -share.milliseconds
