@@ -7,6 +7,7 @@ import pytest
 
 from collector.access.access import AT_ONCE
 from collector.access.secret import COOKIE, IDLE_SECONDS, SECURE_COOKIE
+from dashboards.pages.fleet import WARMED
 from dashboards.server.login import inside
 from tests.collector.access.conftest import TOKEN, add_key, bearer
 from tests.dashboards.keys import Guarded, guarded, log_in, token_of
@@ -169,15 +170,26 @@ def test_a_key_of_a_team_sees_that_team_s_money_alone(site: Guarded, browser: ht
     assert "33,488" in page
     for hidden in ("team-vision", "team-search", "team-speech", "67,738", "nobody", "Prices"):
         assert hidden not in page
-    for path in ("/", "/health", "/runs/slurm/alpha/81234"):
-        refused = browser.get(path)
-        assert refused.status_code == 403
-        assert "this key is limited to team-nlp" in refused.text
-        assert 'href="/health"' not in refused.text
+    refused = browser.get("/health")
+    assert refused.status_code == 403
+    assert "this key is limited to team-nlp" in refused.text
+    assert 'href="/health"' not in refused.text
     for sheet in ("costs", "days", "budgets", "burn", "units", "runs", "prices", "savings"):
         text = browser.get(f"/money/{sheet}.csv").text
         assert "team-vision" not in text
         assert "H100" not in text
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/findings", "/recommendations", "/runs", *(f"/parts/{name}" for name in WARMED)]
+)
+def test_a_team_s_overview_is_of_that_team_alone(site: Guarded, browser: httpx.Client, path: str) -> None:
+    """What others cost, lost and are called is in none of its parts; nor what the fleet has free."""
+    log_in(browser, site.keys["nlp"])
+    answer = browser.get(path)
+    assert answer.status_code == 200
+    for hidden in ("team-vision", "team-search", "team-speech", "67,738", "32,256", "nobody"):
+        assert hidden not in answer.text, hidden
 
 
 def test_pages_of_one_key_are_not_kept_for_another(site: Guarded, browser: httpx.Client) -> None:

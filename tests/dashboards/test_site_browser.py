@@ -87,7 +87,7 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
     assert f"week={week}" in visit.page.url
     visit.page.click('nav.ways >> text="Placement"')
     assert visit.page.url.endswith(f"/placement?week={week}")
-    for tab in ("Traffic", "Recommendations", "Racks and nodes"):
+    for tab in ("Traffic", "Racks and nodes"):
         visit.page.click(f'nav.tabs >> text="{tab}"')
         expect(visit.page.locator("nav.tabs [aria-current]")).to_have_text(tab)
         assert f"week={week}" in visit.page.url
