@@ -197,7 +197,8 @@ def process_lines(config: AgentConfig, hidden_holders: int) -> list[HostCheckLin
         lines = [
             HostCheckLine(
                 "some",
-                f"{hidden_holders} holders of GPUs are not visible in {config.proc}: nobody knows whose they are",
+                f"{hidden_holders} holder{'s' * (hidden_holders > 1)} of GPUs {'are' if hidden_holders > 1 else 'is'} "
+                f"not visible in {config.proc}: nobody knows whose work that is",
                 "run the agent in the host's PID namespace (hostPID), or remount procfs with gid= set to its group",
             )
         ]

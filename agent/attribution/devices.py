@@ -13,6 +13,7 @@ _GPUS_MAX = 128
 _PLACE = "driver/nvidia/gpus"  # below /proc
 
 _UUID = re.compile(r"^GPU UUID:\s+(GPU-[0-9A-Za-z-]+)\s*$", re.MULTILINE)  # question marks until somebody asked for it
+FULL_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])")
 _MINOR = re.compile(r"^Device Minor:\s+(\d+)", re.MULTILINE)
 
 
@@ -114,6 +115,15 @@ class Devices:
         divided = {device.parent_uuid for device in self._devices}
         found = [one for one in self._devices if one.parent_uuid is None and one.uuid not in divided]
         return [one.uuid for one in sorted(found, key=lambda one: (one.index is None, one.index or 0))]
+
+    def by_uuid(self, name: str) -> str | None:
+        """Return the UUID that a name in the form of one means, also a beginning of it as CUDA takes; None where it
+        is none of this host's. A whole one that the driver does not list now is one all the same.
+        """
+        uuids = [one.uuid for one in self._devices if one.uuid.startswith(name)]
+        if name in uuids or FULL_UUID.fullmatch(name) or not self._devices:
+            return name
+        return uuids[0] if len(uuids) == 1 else None
 
     def beginning(self, name: str) -> str | None:
         """Return the longest UUID that the driver lists and this name begins with, whatever follows but more of it."""

@@ -216,7 +216,8 @@ def _numbers_of_job(processes: Iterable[Process]) -> list[int]:
 
 def _listed(names: str, devices: Devices, *, uuids_only: bool = False) -> list[str]:
     if _UUIDS.fullmatch(names):
-        return names.split(",")
+        uuids = [devices.by_uuid(name) for name in names.split(",")]
+        return [uuid for uuid in uuids if uuid] if None not in uuids else []
     if uuids_only or not _MINORS.fullmatch(names):
         return []
     found = [devices.by_scheduler(each) for name in names.split(",") if (each := number(name)) is not None]
@@ -294,9 +295,12 @@ class Jobstats(_MappingFiles):
     def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
         held: dict[str, GpuHold] = {}
         for name, content in sorted(files, key=lambda file: file[0].isdigit()):  # a UUID says more than a number
-            uuid = devices.by_scheduler(int(name)) if _GPU_FILE.fullmatch(name) and name.isdigit() else name
-            found = jobstats_owner(content)
-            if uuid is not None and found is not None and (name.isdigit() or name.startswith(("GPU-", "MIG-"))):
+            uuid, found = None, jobstats_owner(content)
+            if name.isdigit() and _GPU_FILE.fullmatch(name):
+                uuid = devices.by_scheduler(int(name))
+            elif _UUIDS.fullmatch(name):
+                uuid = devices.by_uuid(name)
+            if uuid is not None and found is not None:
                 job, uid = found
                 held.setdefault(uuid, GpuHold(uuid, self._run(job, user_name(uid))))
         return held.values()

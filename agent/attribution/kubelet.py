@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agent.attribution.devices import Devices
+from agent.attribution.devices import FULL_UUID, Devices
 from agent.attribution.evidence import plain_name
 from agent.attribution.providers import GpuHold, Meant, ProviderReport
 from agent.attribution.run import Attribution, Authority, job
@@ -182,7 +182,6 @@ _DEVICES_MAX = 65_536  # of one answer; some plugins hand out memory by the GiB 
 
 # Where several pods share a GPU. NVIDIA's device plugin writes `<uuid>::3`, HAMi and Volcano `<uuid>-3`, Aliyun
 # `<uuid>-_-3`, GKE `nvidia0/vgpu3`: after a full UUID, whatever follows is a part of it.
-_FULL_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Za-z])")
 _REPLICA = re.compile(r"::\d+$|/vgpu\d+$")
 _GKE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")  # drivers before 470
@@ -237,7 +236,7 @@ def shared(device_id: str, devices: Devices) -> str:
     """Return the id of the GPU that this id is a part of; of a whole GPU its own."""
     if (listed := devices.beginning(device_id)) is not None:
         return listed
-    found = _FULL_UUID.match(device_id)
+    found = FULL_UUID.match(device_id)
     return found[0] if found else _REPLICA.sub("", device_id)
 
 

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 from hypothesis import given
@@ -10,12 +12,13 @@ from hypothesis import strategies as st
 from agent.files import StateFile
 from agent.gpu.nvidia.activity import RATES, RATIOS, Ring, Samples, decoded_metrics, in_base_units, of_samples
 from agent.gpu.nvidia.calls import Calls, Failures, Meter, decoded_fields
-from agent.gpu.nvidia.device_registry import mended
+from agent.gpu.nvidia.device_registry import Followed, ask_all, mended
 from agent.gpu.nvidia.gpu import GpuReading
 from agent.gpu.nvidia.instruments import action
 from agent.gpu.nvidia.listing import ExpectedDevices, Listed
 from agent.gpu.nvidia.power import EnergyBook, EnergyCounter, EnergyMeter
 from agent.gpu.source import GpuHost
+from agent.watchdog_thread import WatchdogThread
 from agent.wire.tables import GPU_SAMPLES
 
 COUNTS = st.integers(0, 2**64 - 1)
@@ -231,3 +234,24 @@ def test_a_refusal_that_was_overcome_is_no_reason_any_more() -> None:
     assert calls.refusal("question") is not None
     assert calls.ask_as("question", lambda: 1) == 1
     assert calls.refusal("question") is None
+
+
+def test_whatever_one_gpu_s_reading_raises_costs_that_reading_alone() -> None:
+    """One value that nobody thought of ended the reading of all."""
+    failures = Failures()
+    answers = {"GPU-1": GpuReading(({"gpu_uuid": "GPU-1", "up": True},))}
+
+    def followed(uuid: str) -> Followed:
+        gpu: Any = SimpleNamespace(uuid=uuid, absent=False, context=SimpleNamespace(failures=failures))
+        return Followed(gpu, WatchdogThread(uuid, lambda: answers[uuid]))
+
+    both = [followed("GPU-0"), followed("GPU-1")]
+    ask_all(both, None, 20)
+    assert [one.reading for one in both] == [None, answers["GPU-1"]]
+    assert list(failures.unreadable) == [("GPU-0", "reading")]
+    answers["GPU-0"] = GpuReading(({"gpu_uuid": "GPU-0", "up": True},))
+    ask_all(both, None, 20)
+    assert both[0].reading is not None
+    assert failures.unreadable == {}
+    for one in both:
+        one.watchdog.close()

@@ -16,7 +16,7 @@ from agent.attribution.providers import Meant, ProviderReport
 from agent.attribution.run import SHARDS, HostIdentity, attribute, job
 
 GPUS = [f"GPU-5f2d7a10-000{n}" for n in range(4)]
-MIG = "MIG-9c1b2a3d-0001"
+MIG = "MIG-9c1b2a3d-0000-5555-8888-1f0d5e3c0001"
 DEVICES = Devices([Device(uuid, n, minor=n) for n, uuid in enumerate(GPUS)])
 PLACE = HostIdentity("n14", "alpha")
 
@@ -111,6 +111,9 @@ def test_numbers_of_another_host_are_not_taken_for_this_ones(slurm: SlurmHost) -
     [
         ({"CUDA_VISIBLE_DEVICES": f"{GPUS[0]},{GPUS[1]}"}, (GPUS[0], GPUS[1])),
         ({"CUDA_VISIBLE_DEVICES": MIG}, (MIG,)),
+        ({"CUDA_VISIBLE_DEVICES": f"GPU-5f2d7a10-0001,{MIG}"}, (GPUS[1], MIG)),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-5f2d7a10-00"}, ()),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-none"}, ()),
         ({"CUDA_VISIBLE_DEVICES": "0,1"}, ()),
         ({"SLURM_STEP_GPUS": GPUS[2]}, (GPUS[2],)),
         ({"SLURM_STEP_GPUS": "9"}, ()),
