@@ -74,7 +74,7 @@ def add_prices(app: FastAPI, settings: Settings) -> None:
             return problem_response(HTTPStatus.CONFLICT, _NONE)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TOML:
             return problem_response(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the file as Content-Type: {_TOML}")
-        if (tag := request.headers.get("if-match", "").strip().strip('"')) == "":
+        if (tag := request.headers.get("if-match", "").strip().removeprefix("W/").strip('"')) == "":
             sentence = "name the prices to replace with If-Match: the ETag of GET"
             return problem_response(HTTPStatus.PRECONDITION_REQUIRED, sentence)
         content = await _content(request)

@@ -111,7 +111,8 @@ class Settings:
         default="",
         metadata=about(
             "where people reach gpuledger serve, https://gpuledger.example: links of mails, alarms and alerts lead "
-            "there; with https, the cookie is for https alone"
+            "there; with https, the cookie is for https alone; pages of that address may change something, and a path "
+            "is before all links"
         ),
     )
     timezone: str = field(default="UTC", metadata=about("whose days and weeks reports follow, such as Europe/Berlin"))

@@ -271,6 +271,7 @@ class Access(Background):
         self.sessions = Sessions()
         self.attempts = Attempts()
         self.comes_by_tls = False  # what people send, whoever ends it: set by who knows the site's address
+        self.public_origin: bytes | None = None  # and where they reach it, as browsers say it
         self.open_token = secrets.token_urlsafe()  # of the forms of a server that asks for nothing
         # How people are told what programs get as a problem; None, or an answer of None: as programs.
         self.to_people: Callable[[Scope, AccessError], ASGIApp | None] | None = None

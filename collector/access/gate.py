@@ -1,7 +1,8 @@
 """ASGI middleware before every route: who comes, whether they may, and a note of who read what.
 
 Authorization says who somebody is, or the cookie of a browser that has logged in (secret.py). What a proxy adds
-(X-Forwarded-For, Forwarded, X-Remote-User) is not read, so nobody gains anything by sending it. Every route and the
+(X-Forwarded-For, Forwarded, X-Remote-User) is not believed, so nobody gains anything by sending it; without keys, who
+sends it is refused. Every route and the
 right it needs stand in one table; what is not in it needs the right to change everything. tests/access walks the routes
 of the whole server and its OpenAPI document, and fails where one is missing. What a browser sends to change something,
 a form, is read whole and bounded, with what shows that our page made it.
@@ -154,14 +155,18 @@ def is_form(headers: dict[bytes, bytes]) -> bool:
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == FORM.encode()
 
 
-def same_site(method: str, headers: dict[bytes, bytes]) -> None:
+def same_site(method: str, headers: dict[bytes, bytes], public: bytes | None = None) -> None:
     """Refuse a change that a page of another site makes a browser send: it adds a password by itself, and says so.
+
+    Ours is the `public` origin, where people reach the site, whatever Host a proxy gives to us; or the Host itself.
 
     Raises:
         AccessError: 403.
     """
     origin = headers.get(b"origin")
-    if method not in SAFE and origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+    if method in SAFE or origin is None or (public is not None and origin.lower() == public):
+        return
+    if origin.partition(b"://")[2] != headers.get(b"host"):
         raise AccessError(403, "origin", "a page of another site must not change anything here")
 
 
@@ -279,7 +284,8 @@ class Gate:
             if endpoint.right is not Right.OPEN:
                 is_secure = self._access.comes_by_tls or scope.get("scheme") == "https"
                 principal, token = await self._who(headers, is_secure=is_secure)
-                _admit(principal, scope["method"], headers, endpoint)
+                same_site(scope["method"], headers, self._access.public_origin)
+                _admit(principal, endpoint)
                 scope["principal"], scope["csrf"] = principal, token or self._access.open_token
                 if token is not None or (principal is LOOPBACK and is_form(headers)):
                     receive = await own_change(scope, receive, headers, scope["csrf"])
@@ -295,7 +301,7 @@ class Gate:
         """Return who comes; of a browser that has logged in also the token that each of its changes must show."""
         access = self._access
         if not access.asks:
-            _named_loopback(headers.get(b"host", b""))
+            _came_from_here(headers)
             return LOOPBACK, None
         session = None
         name = SECURE_COOKIE if is_secure else None
@@ -325,8 +331,7 @@ def _one_host(scope: Scope) -> None:
         raise AccessError(400, "host", "a request must have exactly one Host header")
 
 
-def _admit(principal: Principal, method: str, headers: dict[bytes, bytes], endpoint: Endpoint) -> None:
-    same_site(method, headers)
+def _admit(principal: Principal, endpoint: Endpoint) -> None:
     if not principal.may(endpoint.right):
         raise AccessError(403, "role", _may_not(principal, endpoint), principal.id)
     if principal.teams is not None and not endpoint.by_team:
@@ -344,14 +349,19 @@ def _sees_too_much(principal: Principal, endpoint: Endpoint) -> str:
     return f"{endpoint.path} shows all teams, and this key is limited to {teams}; use the API below /v1 instead"
 
 
-def _named_loopback(host: bytes) -> None:
+_FORWARDING = (b"forwarded", b"via", b"x-real-ip", b"true-client-ip", b"cf-connecting-ip", b"x-client-ip")
+
+
+def _came_from_here(headers: dict[bytes, bytes]) -> None:
     """Refuse a name that is not this machine's: a page elsewhere could give its own name our address, and read along.
 
-    It is also how many proxies show that they stand before us, and through a proxy anybody could come.
+    It is also how many proxies show that they stand before us, and through a proxy anybody could come; others show it
+    by a header of who came.
     """
-    name = host.decode("latin-1")
+    name = headers.get(b"host", b"").decode("latin-1")
     name = name.partition("]")[0].removeprefix("[") if name.startswith("[") else name.partition(":")[0]
-    if name and not is_loopback(name):
+    forwarded = any(header in _FORWARDING or header.startswith(b"x-forwarded-") for header in headers)
+    if forwarded or (name and not is_loopback(name)):
         raise AccessError(
             403,
             "host",

@@ -84,6 +84,7 @@ class Ingest:
     async def stop(self) -> None:
         """End the processes that help; who is waiting for one has been answered."""
         await self._decoders.stop()
+        await asyncio.to_thread(self._large.shutdown)
 
     async def _taken(self, scope: Scope, receive: Receive) -> tuple[Batch, Receipt]:
         headers = dict(scope["headers"])

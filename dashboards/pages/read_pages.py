@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.parameters import BusyError
-from analyzer.interfaces.api.request_service import RequestContext, RequestService, Scope
+from analyzer.interfaces.api.request_service import RequestContext, RequestService, Scope, names_tag
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text
@@ -157,8 +157,8 @@ def _soon(request: Request, headers: Mapping[str, str]) -> dict[str, str]:
 
 def _tagged(request: Request, page: str, headers: Mapping[str, str], kind: str) -> Response:
     """Return the page, or that it is as it was: what is looked at all day asks again and again."""
-    tag = f'"{zlib.crc32(page.encode()):08x}"'
-    if request.headers.get("if-none-match") == tag:
+    tag = f'W/"{zlib.crc32(page.encode()):08x}"'  # weak: a proxy that compresses would make it so, and nobody match
+    if names_tag(request.headers, tag):
         return Response(status_code=_NOT_MODIFIED, headers={**headers, "ETag": tag})
     return Response(page, media_type=kind, headers={**headers, "ETag": tag})
 

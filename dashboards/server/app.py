@@ -1,11 +1,14 @@
 """One process for one site: collector, analysis and pages; or one of them alone."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from analyzer.analysis import analyze
 from analyzer.interfaces.alarms.reporter import AlarmReporter
@@ -121,6 +124,78 @@ class Booker:
             self.lease.release()
 
 
+# Our pages, their parts and redirects name their addresses from the root.
+_ADDRESS = re.compile(rb'(\s(?:href|src|action|formaction|data-[a-z-]+)=")(/(?![/\\]))')
+_COOKIE_PATH = re.compile(
+    rb"(;\s*path=)(/[^;\s])", re.IGNORECASE
+)  # that of / alone is for the host, as __Host- wants it
+_LOCATED = {
+    b"location": re.compile(rb"^()(/(?!/))"),
+    b"refresh": re.compile(rb"(url=)(/(?!/))"),
+    b"set-cookie": _COOKIE_PATH,
+}
+
+
+class PrefixedSite:
+    """An application below a path of its host, as `site_url` says: https://example.org/gpuledger.
+
+    Proxies hand the path on or take it away, as they are told; both are understood. `prefix` begins with a slash and
+    ends with none.
+    """
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on without the prefix, and the answer with it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        if path == self._prefix or path.startswith(f"{self._prefix}/"):
+            raw = scope.get("raw_path") or path.encode()
+            below = {"path": path.removeprefix(self._prefix) or "/", "raw_path": raw[len(self._prefix) :] or b"/"}
+            scope = {**scope, **below}
+        await self._app(scope, receive, _Answer(send, self._prefix.encode()))
+
+
+class _Answer:
+    """One answer on its way out; a page is held until it is whole, since its length changes."""
+
+    def __init__(self, send: Send, prefix: bytes) -> None:
+        self._send = send
+        self._put = rb"\g<1>" + prefix.replace(b"\\", b"\\\\") + rb"\g<2>"
+        self._start: Message | None = None
+        self._page = b""
+
+    async def __call__(self, message: Message) -> None:
+        """Send it."""
+        if message["type"] == "http.response.start":
+            headers = [(name, self._located(name.lower(), value)) for name, value in message["headers"]]
+            message = {**message, "headers": headers}
+            kinds = [value for name, value in headers if name.lower() == b"content-type"]
+            if kinds and kinds[0].startswith(b"text/html"):
+                self._start = message
+                return
+        elif self._start is not None:
+            self._page += message.get("body", b"")
+            if not message.get("more_body"):
+                await self._whole(self._start)
+            return
+        await self._send(message)
+
+    async def _whole(self, start: Message) -> None:
+        page = _ADDRESS.sub(self._put, self._page)
+        kept = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+        await self._send({**start, "headers": [*kept, (b"content-length", str(len(page)).encode())]})
+        await self._send({"type": "http.response.body", "body": page})
+
+    def _located(self, name: bytes, value: bytes) -> bytes:
+        pattern = _LOCATED.get(name)
+        return value if pattern is None else pattern.sub(self._put, value)
+
+
 def create_server(config: ServerConfig, store: Store, loss_source: LossSource | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
     collector = config.collector
@@ -172,15 +247,16 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
     prefetch = app.state.prefetch = Prefetch(ahead.first, ahead.rest, lambda: job.is_passing)
     job.after = prefetch.ask
     _run_beside(app, prefetch.start, prefetch.stop)
+    if prefix := urlsplit(config.settings.site_url).path:
+        app.add_middleware(PrefixedSite, prefix=prefix)
     return app
 
 
 def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doctor) -> None:
     access = app.state.access
-    is_secure = config.settings.site_url.startswith("https://")
     for router in (
         assets(),
-        Login(access, pages.frame, is_secure=is_secure).router(),
+        Login(access, pages.frame, config.settings.site_url).router(),
         fleet_routes(pages),
         runs_routes(pages),
         run_routes(pages),

@@ -33,12 +33,14 @@ _SEE_OTHER, _UNKNOWN, _FORBIDDEN, _TOO_MANY = 303, 401, 403, 429
 
 
 class Login:
-    """The door for people of one server. `is_secure`: browsers come over TLS, also where a proxy ends it."""
+    """The door for people of one server. `site_url` is where they reach it, also where a proxy stands before it."""
 
-    def __init__(self, access: "Access", frame: Frame, *, is_secure: bool) -> None:
+    def __init__(self, access: "Access", frame: Frame, site_url: str) -> None:
         self._access = access
         self._frame = frame
-        access.to_people, access.comes_by_tls = self.refusal, is_secure
+        access.to_people, access.comes_by_tls = self.refusal, site_url.startswith("https://")
+        if site_url:
+            access.public_origin = "://".join(urlsplit(site_url)[:2]).lower().encode()
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -85,7 +87,7 @@ class Login:
         address = request.client.host if request.client is not None else ""
         fields: dict[str, str] = {}
         try:
-            same_site(request.method, headers)
+            same_site(request.method, headers, self._access.public_origin)
             fields = fields_of(await body_of(request.receive)) if is_form(headers) else {}
             _from_our_page(headers, fields)
             if wait := self._access.attempts.wait_seconds(address):

@@ -173,7 +173,7 @@ document.addEventListener("click", (event) => {
   said({ node: asked.get("node") });
   const holder = document.getElementById(way.dataset.into || way.dataset.close);
   if (way.dataset.close) holder.replaceChildren();
-  else fill(holder, "/parts/node?" + asked).then(() => holder.scrollIntoView({ block: "nearest" }));
+  else fill(holder, document.getElementById("grid").dataset.live.split("/parts/")[0] + "/parts/node?" + asked).then(() => holder.scrollIntoView({ block: "nearest" }));
 });
 
 // The arrow keys walk through the grid: one stop for the tabulator, however many nodes there are.

@@ -174,7 +174,7 @@ class RequestService:
         scope = Scope.of(request.scope)
         with self._whole() as (whole, generation):
             tag = {"ETag": _tag(generation, request, scope)} if follows_ledger else {}
-            if follows_ledger and _has(request.headers, tag["ETag"]):
+            if follows_ledger and names_tag(request.headers, tag["ETag"]):
                 return Response(status_code=_NOT_MODIFIED, headers=_HEADERS | tag)
             with self._context(whole, scope, _query(request, scope), generation) as context:
                 document = make(context)
@@ -220,7 +220,7 @@ def _tag(generation: str, request: Request, scope: Scope) -> str:
     return f'W/"{hashlib.sha256(what.encode()).hexdigest()[:24]}"'
 
 
-def _has(headers: Mapping[str, str], tag: str) -> bool:
+def names_tag(headers: Mapping[str, str], tag: str) -> bool:
     """Whether If-None-Match names this state; weakly, as RFC 9110 has it for reading."""
     named = {part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")}
     return tag.removeprefix("W/") in named
