@@ -35,16 +35,15 @@ NEEDED = (
 )  # fmt: skip
 # Who sells: ProviderName until 1.2, ServiceProviderName from 1.3 on.
 _PROVIDERS = ("ServiceProviderName", "ProviderName")
+# Of the columns that may be missing: texts, then others.
+_OPTIONAL_TEXTS = (
+    "ChargeClass", "ChargeDescription", "CommitmentDiscountStatus", "ConsumedUnit", "PricingCategory", "PricingUnit",
+    "RegionId", "ResourceId", "ServiceCategory", "ServiceName", "SkuId", "SkuMeter", "SkuPriceId",
+)  # fmt: skip
 _OPTIONAL = (
-    "ChargeClass", "ChargeDescription", "CommitmentDiscountStatus", "ContractedCost", "ContractedUnitPrice",
-    "PricingCategory", "PricingQuantity", "PricingUnit", "RegionId", "ResourceId", "ServiceCategory", "ServiceName",
-    "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId",
+    *_OPTIONAL_TEXTS, "ConsumedQuantity", "ContractedCost", "ContractedUnitPrice", "PricingQuantity", "SkuPriceDetails",
 )  # fmt: skip
-_TEXTS = (
-    "BillingCurrency", "ChargeCategory", "ChargeClass", "ChargeDescription", "CommitmentDiscountStatus",
-    "PricingCategory", "PricingUnit", "ProviderName", "RegionId", "ResourceId", "ServiceCategory", "ServiceName",
-    "ServiceProviderName", "SkuId", "SkuMeter", "SkuPriceId",
-)  # fmt: skip
+_TEXTS = ("BillingCurrency", "ChargeCategory", *_PROVIDERS, *_OPTIONAL_TEXTS)
 _CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
 # Bills in a provider's own form, by a column that no FOCUS file has, and where the provider has the other.
 _NATIVE = {
@@ -85,6 +84,8 @@ class BillLine:
     unit_price: Decimal | None
     quantity: Decimal | None
     unit: str | None
+    consumed_quantity: Decimal | None
+    consumed_unit: str | None
     pricing_category: str | None
     region: str | None
     resource: str | None
@@ -343,6 +344,8 @@ def _line(path: Path, number: int, cells: _Cells) -> BillLine:
         unit_price=cell.amount("ContractedUnitPrice"),
         quantity=cell.amount("PricingQuantity"),
         unit=texts.get("PricingUnit"),
+        consumed_quantity=cell.amount("ConsumedQuantity"),
+        consumed_unit=texts.get("ConsumedUnit"),
         pricing_category=texts.get("PricingCategory"),
         region=texts.get("RegionId"),
         resource=texts.get("ResourceId"),

@@ -57,6 +57,7 @@ _BETWEEN = re.compile(r"[\s/*()_·-]+|\.(?=[a-z]+$)|\.$")  # Google writes GiBy.
 _COUNT = re.compile(r"^(\d[\d,]*(?:\.\d+)?)([km]?)$")
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
 _HOURS_OF_MONTH, _MONTHS_OF_YEAR = 730, 12
+_BLOCKS = (10, 100, 1_000, 10_000)
 _SAME = Decimal("0.001")  # costs and quantities are rounded: a thousandth apart is the same
 
 
@@ -253,20 +254,50 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
         return LineHours(None, Decimal(0))
     if line.quantity is None:
         return LineHours(None, None, "no quantity")
-    hours = _hours(line, unit)
+    hours = _hours(line, unit, line.quantity)
     if hours is None:
         return LineHours(None, None, f"how long the unit {line.unit!r} is cannot be told")
+    length = Decimal(line.end - line.start) / HOUR_US
+    is_blind = line.resource is None or kind.is_mapped  # what the quantity is of has no bound
+    if unit.count != 1 and _is_made_by(line, unit.count):
+        if is_blind:
+            return LineHours(None, None, f"its unit price is of {line.unit}, and its quantity may be of single ones")
+        hours = hours / unit.count if hours > length * (1 + _SAME) else hours
+    hours = _as_consumed(line, unit, hours)
     if unit.thing == "gpu":
         return LineHours(None, hours)
-    length = Decimal(line.end - line.start) / HOUR_US
-    if line.resource is not None and not kind.is_mapped and abs(hours) > length * (1 + _SAME):
+    if not is_blind and abs(hours) > length * (1 + _SAME):
         return LineHours(hours, None, f"more hours than the charge is long ({line.unit} may count something else)")
     return LineHours(hours, hours * kind.gpus)
 
 
-def _hours(line: BillLine, unit: Unit) -> Decimal | None:
+def _is_made_by(line: BillLine, count: Decimal) -> bool:
+    """Say whether a unit price makes the cost only of a quantity that was not divided by the unit's count.
+
+    Azure's exports wrote so until November 2024 (microsoft/finops-toolkit#727).
+    """
+    made, cost = (line.unit_price or Decimal(0)) * (line.quantity or 0), line.contracted or line.effective
+    return bool(made) and abs(made - cost * count) <= abs(made) * _SAME
+
+
+def _as_consumed(line: BillLine, unit: Unit, hours: Decimal) -> Decimal:
+    """Return the hours that were consumed, where those that are priced differ by a block of 10, 100 or 1,000 alone.
+
+    Other differences are real: minutes that are consumed are priced as an hour.
+    """
+    consumed_unit = unit_of(line.consumed_unit)
+    if consumed_unit is None or consumed_unit.thing != unit.thing or not (line.consumed_quantity and hours):
+        return hours
+    consumed = _hours(line, consumed_unit, line.consumed_quantity)
+    if not consumed:
+        return hours
+    blocks = max(consumed / hours, hours / consumed)
+    return consumed if any(abs(blocks - size) <= size * _SAME for size in _BLOCKS) else hours
+
+
+def _hours(line: BillLine, unit: Unit, quantity: Decimal) -> Decimal | None:
     """Return a quantity in hours. Of months, by the length by which whole things were held all the time."""
-    quantity = (line.quantity or Decimal(0)) * unit.count
+    quantity *= unit.count
     if unit.seconds is None or unit.seconds > 0:
         return quantity * (unit.seconds or 0) / 3_600
     began = datetime.fromtimestamp(line.start // 1_000_000, UTC)

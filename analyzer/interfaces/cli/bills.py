@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from time import time_ns
-from typing import Any
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.charges.closing import edited, edited_words
@@ -19,6 +18,7 @@ from analyzer.finops.reconcile.compare import Comparison, gathered, name_of, rec
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep
 from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of_compared, notes_text, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
+from analyzer.interfaces.cli.command import ParserOfOnce
 from analyzer.interfaces.cli.decisions import who
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import ledger_end, newest_hour_end
@@ -33,30 +33,6 @@ from collector.store.database import open_for_command
 from collector.store.session import Session
 
 _OK, _DIFFERS = 0, 1
-
-
-class ParserOfOnce(argparse.ArgumentParser):
-    """Refuses an option that is given again: argparse would take the last, and pass the others over in silence."""
-
-    def __init__(self, **about: Any) -> None:  # noqa: ANN401 - argparse's own
-        super().__init__(**about)
-        self.register("action", None, _Once)
-        self.register("action", "store", _Once)
-
-
-class _Once(argparse._StoreAction):
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,  # noqa: ANN401 - whatever its type makes of them
-        option_string: str | None = None,
-    ) -> None:
-        given = vars(self).setdefault("given", [])
-        if given:
-            parser.error(f"{option_string} is given twice; one of them would not count")
-        given.append(option_string)
-        super().__call__(parser, namespace, values, option_string)
 
 
 def focus(argv: list[str]) -> int:

@@ -28,6 +28,30 @@ if TYPE_CHECKING:
 _FORMS = ("text", "json", "html", "markdown", "svg")
 
 
+class ParserOfOnce(argparse.ArgumentParser):
+    """Refuses an option that is given again: argparse would take the last, and pass the others over in silence."""
+
+    def __init__(self, **about: Any) -> None:  # noqa: ANN401 - argparse's own
+        super().__init__(**about)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
+
+
+class _Once(argparse._StoreAction):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401 - whatever its type makes of them
+        option_string: str | None = None,
+    ) -> None:
+        given = vars(self).setdefault("given", [])
+        if given:
+            parser.error(f"{option_string} is given twice; one of them would not count")
+        given.append(option_string)
+        super().__call__(parser, namespace, values, option_string)
+
+
 def add_paper(parser: argparse.ArgumentParser, *more: str) -> None:
     """Add the arguments that say how an answer is written; `more` are forms that the command has besides."""
     parser.add_argument(

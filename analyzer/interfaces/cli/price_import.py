@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from analyzer.errors import ConfigError
+from analyzer.interfaces.cli.command import ParserOfOnce
 from analyzer.prices.catalogues import (
     GPUHUNT,
     SKYPILOT,
@@ -59,7 +60,7 @@ def bring(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpuledger bill prices import", description=bring.__doc__)
+    parser = ParserOfOnce(prog="gpuledger bill prices import", description=bring.__doc__)
     parser.add_argument("form", choices=sorted(_FORMS), help="whose catalogue it is")
     parser.add_argument("file", type=Path, metavar="FILE", help="the catalogue, a CSV")
     parser.add_argument(

@@ -328,7 +328,7 @@ def _usage(
             "BilledCost": "0" if is_covered else f"{cost:f}",
             "ContractedCost": f"{cost * 2 if is_covered else cost:f}",
             "ListCost": f"{cost * 3:f}",
-            "ContractedUnitPrice": f"{price * (2 if is_covered else 100 if is_wrong_price else 1):f}",
+            "ContractedUnitPrice": f"{price * (2 if is_covered else 7 if is_wrong_price else 1):f}",
             "PricingQuantity": f"{quantity:f}",
             "PricingUnit": unit.text,
         }

@@ -139,6 +139,19 @@ MATCHING: Mapping[str, Case] = {
     "by hundred hours": Case(
         hosts({"PricingUnit": "100 Hours", "PricingQuantity": "0.24", "ContractedUnitPrice": "2080"})
     ),
+    "by hundred hours, of which single ones are counted": Case(
+        hosts({"PricingUnit": "100 Hours", "ContractedUnitPrice": "2080"})
+    ),
+    "by hundred hours, which the unit does not say": Case(
+        hosts(
+            {
+                "PricingQuantity": "0.24",
+                "ContractedUnitPrice": "2080",
+                "ConsumedQuantity": "24",
+                "ConsumedUnit": "Hours",
+            }
+        )
+    ),
     "by the minute": Case(hosts({"PricingUnit": "1/Minute", "PricingQuantity": "1440", "ContractedUnitPrice": ""})),
     "fee described": Case(hosts({}, FEE | {"ChargeDescription": "$2.496 per hour management fee for p5.48xlarge"})),
     "fee with details": Case(
@@ -365,6 +378,10 @@ def test_a_price_that_does_not_make_the_cost_is_said(tmp_path: Path) -> None:
     [
         ({"EffectiveCost": "0", "ContractedUnitPrice": "0"}, "no price of a GPU-hour: 16 lines of GPUs: they cost 0"),
         ({"PricingUnit": "Licenses"}, "16 lines of GPUs: the unit 'Licenses' is no time of machines or GPUs"),
+        (
+            {"PricingUnit": "100 Hours", "ContractedUnitPrice": "2080", "ResourceId": ""},
+            "its unit price is of 100 Hours, and its quantity may be of single ones",
+        ),
         ({"PricingQuantity": "192"}, "16 lines of GPUs: more hours than the charge is long"),
         ({"ChargeDescription": "m5.large"}, "say which lines are GPUs with --map"),
     ],

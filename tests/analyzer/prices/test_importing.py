@@ -172,12 +172,16 @@ def test_a_file_that_is_no_catalogue_is_refused(tmp_path: Path, content: bytes, 
 def test_names_that_are_asked_for_cannot_break_the_file(tmp_path: Path) -> None:
     """A quote in a version must not become a key of the price file."""
     words = asked(tmp_path / "c.csv", HEAD + NEBIUS)
-    for word in ("--provider", "--version"):
-        with pytest.raises(ConfigError, match="is not a valid name"):
-            bring([*words, word, "=a"])
-        with pytest.raises(ConfigError, match="is not a valid name"):
-            bring([*words, word, "a\nb = 1"])
-    assert bring([*words, "--version", 'x" # \\', "--out", str(tmp_path / "new.toml")]) == 0
+
+    def naming(option: str, name: str) -> list[str]:
+        place = words.index(option) + 1
+        return [*words[:place], name, *words[place + 1 :]]
+
+    for option in ("--provider", "--version"):
+        for name in ("=a", "a\nb = 1"):
+            with pytest.raises(ConfigError, match="is not a valid name"):
+                bring(naming(option, name))
+    assert bring([*naming("--version", 'x" # \\'), "--out", str(tmp_path / "new.toml")]) == 0
     assert 'x" # \\' in PriceBook.read(tmp_path / "new.toml").rows[0].source
     with pytest.raises(ConfigError, match="'until' must be later than 'from'"):
         bring([*words, "--until", "2026-10-01"])
