@@ -193,6 +193,8 @@ def _rows_of_text(path: Path, file: TextIOWrapper) -> Iterator[tuple[int, list[s
 def _cells_of_csv(path: Path) -> Iterator[tuple[int, _Cells]]:
     with _csv_rows(path) as rows:
         _, header = next(rows, (0, []))
+        if header and header[0].casefold().startswith("sep="):  # a spreadsheet's own line, before the names
+            _, header = next(rows, (0, []))
         places = [(name, place) for place, name in _checked(path, header)]
         for number, row in rows:
             if row == header:  # files were joined

@@ -5,11 +5,12 @@ are which GPUs, and for how many hours, is said by gpu_lines.py.
 
 A line that names an instance is not yet its time: fees of platforms, marketplaces and licences name it too, for the
 same hours. One resource has no more instance-hours than its charges cover time; of two products that together have
-more, or as many at less than half the price, the cheaper is the fee. Fees are listed, and are no GPU's time.
+more, or as many at less than half the price, the cheaper is the fee; so is what another service than compute bills for
+less than half of compute's price. Fees are listed, and are no GPU's time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import NamedTuple
@@ -251,8 +252,15 @@ class _Gathering:
 
     def settled(self) -> Bill:
         """Return the bill, with fees told from machines."""
+        dearest: dict[_Slot, float] = {}
         for slot, products in self._slots.items():
-            fees = _fees(products) if slot.resource is not None and len(products) > 1 else ()
+            anywhere = slot._replace(resource=None)
+            prices = [part.price for product, part in products.items() if product.is_compute]
+            dearest[anywhere] = max([dearest.get(anywhere, 0.0), *prices])
+        for slot, products in self._slots.items():
+            fees = _fees(products) if slot.resource is not None and len(products) > 1 else []
+            half = dearest[slot._replace(resource=None)] / 2
+            fees += [one for one, part in products.items() if not one.is_compute and 0 < part.price < half]
             for product, part in products.items():
                 if product in fees:
                     _add_other(self._bill, Other("fee", product.name[:80], part.lines, part.nanos, slot.currency))
@@ -291,7 +299,7 @@ def _product(line: BillLine, kind: BilledKind) -> _Product:
     return _Product(name[:80], is_compute, PriceKey(kind.sku, kind.option, line.provider, line.region))
 
 
-def _fees(products: dict[_Product, _Part]) -> Sequence[_Product]:
+def _fees(products: dict[_Product, _Part]) -> list[_Product]:
     """Return which products of a resource's day are no machine time beside the first: compute first, then the dearest.
 
     A machine that is billed in two products by turns (spot, then on demand) has the hours of both.

@@ -45,13 +45,15 @@ _SECONDS_OF = {
 _MONTH, _YEAR = -1, -12  # of no fixed length: the calendar's, or 730 hours and 8,760
 _SECONDS_OF |= {_MONTH: "month months mo mos mth mths", _YEAR: "year years yr yrs y"}
 _WORDS_OF: Mapping[Thing, str] = {
-    "machine": "machine machines instance instances vm vms node nodes host hosts server servers unit units",
+    "machine": "machine machines instance instances vm vms node nodes host hosts server servers metal compute unit"
+    " units",
     "gpu": "gpu gpus accelerator accelerators",
     "part": "core cores cpu cpus vcpu vcpus ocpu ocpus ecpu ecpus ram memory storage capacity disk"
     " b by byte bytes kb mb gb tb pb kib mib gib tib pib mby gby tby miby giby tiby"
     " kilobyte megabyte gigabyte terabyte gigabytes terabytes",
 }
-_PASSED_OVER = frozenset(("per", "of", "a", "each", "the", "x", "nvidia"))
+_PASSED_OVER = frozenset(("per", "of", "a", "each", "the", "x", "nvidia", "usage", "used", "running"))
+_GPU_MEMORY = re.compile(r"^\d+gi?b$")  # H100 80GB
 _JOINED = re.compile(r"(?<=[a-z])(hours?|hrs?)\b|\(s\)")
 _BETWEEN = re.compile(r"[\s/*()_·-]+|\.(?=[a-z]+$)|\.$")  # Google writes GiBy.s
 _COUNT = re.compile(r"^(\d[\d,]*(?:\.\d+)?)([km]?)$")
@@ -86,7 +88,9 @@ def _gpu_models() -> frozenset[str]:
 def unit_of(text: str | None) -> Unit | None:
     """Return what a unit says; None where it cannot be understood, so that no hours follow from it."""
     joined = _JOINED.sub(lambda found: f" {found[1]}" if found[1] else "", (text or "").casefold())
-    words = [word for word in _BETWEEN.split(joined) if word and word not in _PASSED_OVER]
+    words = [
+        word for word in _BETWEEN.split(joined) if word and word not in _PASSED_OVER and not _GPU_MEMORY.match(word)
+    ]
     count, thing, seconds = Decimal(1), None, None
     for place, word in enumerate(words):
         if (number := _COUNT.match(word)) is not None:
@@ -103,6 +107,8 @@ def unit_of(text: str | None) -> Unit | None:
 
 
 def _thing_of(word: str) -> Thing:
+    if word in known_instances():
+        return "machine"
     return _THINGS.get(word) or ("gpu" if word in _gpu_models() else "unknown")
 
 
@@ -144,7 +150,7 @@ _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 _OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
 _SPOT = re.compile(r"\b(spot|preemptible|low[ -]priority)", re.IGNORECASE)
 _FEE = re.compile(
-    r"\b(fees?|management|surcharge|support|marketplace|software|subscription"
+    r"\b(fees?|management|surcharge|uplift|markup|commission|add-?on|support|marketplace|software|subscription"
     r"|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
     re.IGNORECASE,
 )
@@ -194,6 +200,8 @@ class SkuMap:
 
 def _option_of(line: BillLine, texts: Collection[str]) -> str | None:
     known = _OPTIONS.get((line.pricing_category or "").casefold())
+    if known is None and "CommitmentDiscountStatus" in line.texts:
+        return "reserved"
     return known or ("spot" if any(map(_SPOT.search, texts)) else None)
 
 
@@ -232,7 +240,7 @@ def known_instances() -> dict[str, tuple[str, int] | None]:
 
 @dataclass(frozen=True, slots=True)
 class LineHours:
-    """The time of a line: of machines (None where it counts GPUs or parts), of GPUs, or why that is not known."""
+    """The time of a line: of machines (None where no machine is named), of GPUs, or why that is not known."""
 
     machine_hours: Decimal | None
     gpu_hours: Decimal | None
@@ -265,7 +273,8 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
         hours = hours / unit.count if hours > length * (1 + _SAME) else hours
     hours = _as_consumed(line, unit, hours)
     if unit.thing == "gpu":
-        return LineHours(None, hours)
+        is_named = kind.gpus > 1 and not kind.is_mapped
+        return LineHours(hours / kind.gpus if is_named else None, hours)
     if not is_blind and abs(hours) > length * (1 + _SAME):
         return LineHours(hours, None, f"more hours than the charge is long ({line.unit} may count something else)")
     return LineHours(hours, hours * kind.gpus)

@@ -41,7 +41,7 @@ def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
     if not bill.currencies:
         return None
     regions: dict[str, str] = {}
-    if len({key.region for key in bill.prices}) > 1:
+    if len({key.region for key, days in bill.prices.items() if any(paid.paid for paid in days.values())}) > 1:
         for key in bill.prices:
             provider = key.provider or "unknown"
             if key.region is not None and regions.setdefault(key.region, provider) != provider:
@@ -51,8 +51,28 @@ def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
         apart = merged.setdefault(key if regions else key._replace(provider=None, region=None), {})
         for day, paid in days.items():
             _add(apart.setdefault(day, PaidDay()), paid)
+    _spread_hosts(merged)
     rows = [row for key in sorted(merged, key=str) for row in _rows(key, merged[key], source, as_of)]
     return UnitPrices(next(iter(bill.currencies)), tuple(rows), regions)
+
+
+def _spread_hosts(prices: Mapping[PriceKey, Mapping[int, PaidDay]]) -> None:
+    """Give parts of machines that are billed another way than the GPUs (another option, no region) to those GPUs.
+
+    By GPU-hours of their kind and day, those of the same option and region first. Where that day has no such GPUs the
+    parts are of none, and in no price.
+    """
+    for key, days in prices.items():
+        for day, parts in days.items():
+            if parts.paid or not parts.host_nanos:
+                continue
+            of_kind = [
+                other for other in prices if other.sku == key.sku and day in prices[other] and prices[other][day].paid
+            ]
+            alike = [one for one in of_kind if key.option in (None, one.option) and key.region in (None, one.region)]
+            hours = {other: sum(prices[other][day].paid.values()) for other in alike or of_kind}
+            for other, taken in hours.items():
+                prices[other][day].host_nanos += parts.host_nanos * taken // sum(hours.values())
 
 
 def _add(day: PaidDay, more: PaidDay) -> None:
@@ -67,7 +87,7 @@ def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) 
         micros, note = _of_day(days[day])
         if not found or found[-1][1] != micros:
             found.append((day, micros, note))
-    ends: Sequence[int | None] = [*(day for day, _, _ in found[1:]), None]
+    ends: Sequence[int | None] = [*(day for day, _, _ in found), None][1:]
     return [
         PriceRow(
             sku=key.sku,

@@ -259,13 +259,16 @@ def _rows(random: Random, dialect: Dialect, item: Item) -> Iterator[dict[str, st
     """Yield the lines of an item: a line a day and machine, sometimes one an hour."""
     by_hour = item.hours == item.hours.to_integral_value() and random.random() < 0.2
     is_wrong_price = random.random() < 0.15  # of another quantity: the cost is what is paid
+    is_silent = random.random() < 0.1  # of a commitment only its status tells
     fee = _fee(random, dialect, item)
     for day in item.days:
         for host in range(item.hosts):
             spans = [(hour, hour + 1, Decimal(1)) for hour in range(int(item.hours))] if by_hour else []
             for since, until, hours in spans or [(0, 24, item.hours)]:
                 resource = f"{item.machine}/{item.option}/{host}" if dialect.resources else ""
-                row = _line(dialect, item, (_time(dialect, day, since), _time(dialect, day, until)), resource)
+                row = _line(
+                    dialect, item, (_time(dialect, day, since), _time(dialect, day, until)), resource, is_silent
+                )
                 yield from _usage(dialect, item, row, hours, is_wrong_price)
                 if fee is not None:
                     cost = f"{_rounded(hours * item.gpus * item.price / 5, dialect.digits):f}"
@@ -277,7 +280,9 @@ def _rows(random: Random, dialect: Dialect, item: Item) -> Iterator[dict[str, st
                     }  # fmt: skip
 
 
-def _line(dialect: Dialect, item: Item, span: tuple[str, str], resource: str) -> dict[str, str]:
+def _line(
+    dialect: Dialect, item: Item, span: tuple[str, str], resource: str, is_silent: bool = False
+) -> dict[str, str]:
     is_named = not dialect.is_mapped
     return {
         "BillingCurrency": item.currency,
@@ -290,7 +295,7 @@ def _line(dialect: Dialect, item: Item, span: tuple[str, str], resource: str) ->
         "ChargePeriodStart": span[0],
         "ChargePeriodEnd": span[1],
         "CommitmentDiscountStatus": "Used" if item.option == "reserved" else "",
-        "PricingCategory": CATEGORIES[item.option],
+        "PricingCategory": "" if is_silent and item.option == "reserved" else CATEGORIES[item.option],
         "PricingUnit": dialect.unit.text,
         "RegionId": item.region,
         "ResourceId": resource,
@@ -339,7 +344,7 @@ def _fee(random: Random, dialect: Dialect, item: Item) -> dict[str, str] | None:
     if random.random() < 0.6 or dialect.is_mapped:
         return None
     told = {"SkuId": "FEE1", "SkuPriceId": "FEE1.x", "ContractedUnitPrice": "", "ServiceName": "Managed Kubernetes"}
-    if dialect.resources and not dialect.unit.counts_gpus and random.random() < 0.5:
+    if random.random() < 0.5:
         return told | {"ChargeDescription": f"{item.machine}", "ServiceCategory": "Other"}
     words = random.choice(("management fee", "NVIDIA AI Enterprise software", "Licensing Fee", "support plan"))
     return told | {"ChargeDescription": f"{words} for {item.machine}", "CommitmentDiscountStatus": ""}

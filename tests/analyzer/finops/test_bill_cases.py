@@ -172,6 +172,34 @@ MATCHING: Mapping[str, Case] = {
             | {"ChargeDescription": "software for p5.48xlarge", "EffectiveCost": "960", "ContractedUnitPrice": "40"},
         )
     ),
+    "fee of another service, without resources": Case(
+        hosts({"ResourceId": ""}, FEE | {"ChargeDescription": "p5.48xlarge", "ServiceName": "AI", "ResourceId": ""})
+    ),
+    "fee of another service, on its own resource": Case(
+        hosts({}, FEE | {"ChargeDescription": "p5.48xlarge", "ServiceName": "AI", "ResourceId": "cluster-1"})
+    ),
+    "fee by GPU-hours": Case(
+        hosts(
+            GPU_HOURS,
+            GPU_HOURS
+            | FEE
+            | {
+                "ChargeDescription": "AI Enterprise p5.48xlarge",
+                "EffectiveCost": "99.84",
+                "ContractedUnitPrice": "0.52",
+            },
+        )
+    ),
+    "commitment without category": Case(
+        hosts({"PricingCategory": "", "CommitmentDiscountStatus": "Used", "ContractedUnitPrice": "30"}),
+        option="reserved",
+    ),
+    "spot by words": Case(
+        hosts({"PricingCategory": "", "ChargeDescription": "p5.48xlarge Spot Instance-hour"}), option="spot"
+    ),
+    "parts by another option, of no region": Case(
+        hosts(HOST[0], *({**line, "PricingCategory": "Committed", "RegionId": ""} for line in HOST[1:])), HOST_MAP
+    ),
     "fee mapped to no GPU": Case(
         hosts({}, FEE | {"ChargeDescription": "p5.48xlarge", "ResourceId": ""}),
         '[[invoice]]\nmatch = "FEE1"\nsku = "none"\n',
@@ -231,6 +259,7 @@ ENCODED: Mapping[str, Callable[[str], str | bytes]] = {
     "folded names": lambda text: text.replace(names := text.partition("\n")[0], names.lower(), 1),
     "snake case": lambda text: text.replace("BilledCost", "billed_cost").replace("PricingUnit", "pricing_unit"),
     "header again": lambda text: text + text.partition("\n")[0] + "\n",
+    "a spreadsheet's line": lambda text: "sep=,\n" + text,
     "a comma more": lambda text: text.replace("\n", ",\n"),
 }
 
@@ -457,8 +486,8 @@ TIMES = {
     86_400: ("Day", "Days"), 604_800: ("Week", "Weeks"), -1: ("Month", "Months", "Mo"), -12: ("Year", "Years"),
 }  # fmt: skip
 THINGS = {
-    "gpu": ("GPU", "GPUs", "H100 GPU", "H100", "Accelerator"),
-    "machine": ("", "Instance", "VM", "Node", "Unit", "Virtual Machine"),
+    "gpu": ("GPU", "GPUs", "H100 GPU", "H100", "Accelerator", "GPU H100 80GB"),
+    "machine": ("", "Instance", "VM", "Node", "Unit", "Virtual Machine", "p5.48xlarge", "Bare Metal"),
     "part": ("Core", "vCPU", "OCPU", "GB", "GiB", "GiBy", "Gigabyte", "MiB"),
     "unknown": ("LCU", "Token", "License", "Connection"),
 }
