@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analyzer.capacity.gate.request import read_requests
 from analyzer.capacity.profile.facts import CapacityProfile
 from analyzer.errors import ConfigError, LedgerError, ProfileError
 from analyzer.ledger.believed import believing
@@ -41,6 +42,7 @@ def profile(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuledger capacity profile", description=profile.__doc__)
     parser.add_argument("--team", metavar="NAME", help="whose work; may be left out where --runs says it")
     parser.add_argument("--project", metavar="NAME", help="of this project alone")
+    parser.add_argument("--request", type=Path, metavar="FILE", help="team and runs of this capacity request's file")
     parser.add_argument("--runs", metavar="RUN,RUN", default="", help="ids, unique ends of them, or names; with commas")
     parser.add_argument(
         "--since", metavar="WHEN", help="7d, 2026-11-09, 2026-W46 (default: the runs' hours, or a week)"
@@ -62,12 +64,17 @@ def profile(argv: list[str]) -> int:
     add_place(parser)
     options = parser.parse_args(argv)
     runs = tuple(part.strip() for part in options.runs.split(",") if part.strip())
+    if options.request is not None:
+        if options.team or runs or options.recording is not None:
+            raise ConfigError("--request says team and runs: leave --team, --runs and --recording out")
+        asked, _ = read_requests(options.request)[0]
+        options.team, runs = asked.team, asked.work
     if options.recording is not None:
         _refuse_beside_recording(options, runs)
     elif options.price is not None:
         raise ConfigError("--price is of --recording: the ledger has its prices from the price file")
     elif not (options.team or options.project or runs):
-        raise ConfigError("say of whom: --team, --project or --runs")
+        raise ConfigError("say of whom: --team, --project, --runs or --request")
     if options.out is not None and options.out.suffix not in FORMS:
         raise ConfigError(f"--out {options.out} ends with neither .html, .txt nor .json")
     ready = _ready(options, runs)

@@ -53,6 +53,20 @@ def test_a_profile_is_written_and_verified_by_who_lists_the_key(
     assert "words of the page around it were edited" in capsys.readouterr().out
 
 
+def test_the_request_says_whose_work_is_to_be_profiled(store: Path, tmp_path: Path) -> None:
+    """One file for the profile and the gate; what it says is not said twice."""
+    request = tmp_path / "request.toml"
+    asked = {"team": '"nlp"', "gpus": "2", "sku": '"H100-80GB"', "weeks": "1", "starts": "2026-12-01", "why": '"more"'}
+    request.write_text("\n".join(f"{key} = {value}" for key, value in asked.items()) + '\nwork = "sft"\n')
+    by_request, by_hand = tmp_path / "a.json", tmp_path / "b.json"
+    assert profile(["--store", str(store), "--request", str(request), "--out", str(by_request)]) == 0
+    assert profile(["--store", str(store), "--team", "nlp", "--runs", "sft", "--out", str(by_hand)]) == 0
+    one, other = (read_profile(path, ()).profile for path in (by_request, by_hand))
+    assert (one.team, one.runs, one.chosen) == (other.team, other.runs, other.chosen)
+    with pytest.raises(ConfigError, match="--request says team and runs"):
+        profile(["--store", str(store), "--request", str(request), "--team", "nlp"])
+
+
 def test_a_file_that_is_no_profile_is_not_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A reviewer's script looks at the exit code, a reviewer at the sentence."""
     file = tmp_path / "report.json"
