@@ -22,13 +22,13 @@ from analyzer.capacity.planner import cp_sat
 from analyzer.capacity.planner.nearest import nearest
 from analyzer.capacity.planner.plan import Plan, PlanAnswer
 from analyzer.capacity.planner.problem import Problem, ProblemError
-from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.proposal import Broken, Placed, Proposal
 from analyzer.capacity.planner.simulation import Replay
 from analyzer.capacity.planner.solve import solve
-from analyzer.capacity.planner.validator import Broken, validate
+from analyzer.capacity.planner.validator import validate
 from bench.machine import add_record, cpu_seconds, keep, kept, machine, told
-from bench.plans.brute import Put, length, makespan, replayed, shortest
-from bench.plans.problems import TINY, generated, impossible
+from bench.plans.brute import length, makespan, puts, replayed, shortest
+from bench.plans.problems import TINY, Size, generated, impossible, of_everything, of_kinds
 from bench.plans.proposed import proposal_of
 
 CODE = ("analyzer.capacity.planner", "bench.plans")
@@ -86,7 +86,8 @@ def _one(tally: Tally, seed: int, seconds: float) -> None:
         _impossible(tally, seed, seconds)
         return
     is_tiny = seed % TINY_EVERY == 0
-    problem = generated(seed, TINY) if is_tiny else generated(seed)
+    made = (generated, of_kinds, of_everything)[seed % 3]
+    problem = made(seed, TINY) if is_tiny else made(seed, Size())
     answer = solve(problem, seconds)
     tally.counts[f"verdict {answer.verdict}"] += 1
     tally.counts["proven optimal"] += answer.plan.is_optimal
@@ -131,10 +132,7 @@ def _replayed(answer: PlanAnswer, random: Random) -> object:
     problem, replay = answer.problem, Replay(answer.problem, answer.plan)
     names = [step.task.name for step in replay.steps]
     seconds = [random.choice((0, 1, 2, 5, 9)) for _ in names]
-    put = [
-        Put(problem.task_by_name[one.task], problem.node_by_name[one.node], one.start_seconds, one.end_seconds)
-        for one in answer.plan.placements
-    ]
+    put = puts(problem, answer.plan)
     ends = dict(zip(names, replay.ends(seconds, shares_links=False), strict=True))
     expected = replayed(problem, put, dict(zip(names, seconds, strict=True)))
     return ends != expected and (ends, expected)

@@ -4,21 +4,46 @@ In one of the orders every shortest plan is made by starting each task as soon a
 starts later than it could may start then, without making anything later.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import permutations, product
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import combinations, permutations, product
 
+from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import Node, Problem, Task
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A task on a node, from start to end in seconds."""
+    """A task on a node, from start to end in seconds; a gang also on those beside it, an elastic one in one size."""
 
     task: Task
     node: Node
     start: int
     end: int
+    beside: tuple[Node, ...] = ()
+    size: Task | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All of its nodes."""
+        return (self.node, *self.beside)
+
+    def takes(self, amount: str) -> Decimal:
+        """Return what it takes of each of its nodes: a share, the thousandth or byte that is begun."""
+        whole = Decimal(getattr(self.size or self.task, amount)) * 1000
+        unit = 1 if amount == "cpus" and not isinstance((self.size or self.task).cpus, int) else 1000
+        return Decimal(-(-int(whole) // (unit * len(self.nodes)))) * unit / 1000 if self.beside else whole / 1000
+
+
+def puts(problem: Problem, plan: Plan) -> list[Put]:
+    """Return a plan's tasks where it has them."""
+    found = []
+    for one in plan.placements:
+        task, (node, *beside) = problem.task_by_name[one.task], (problem.node_by_name[name] for name in one.nodes)
+        size = next((each for each in task.sizes if each.gpus == one.gpus), None)
+        found.append(Put(task, node, one.start_seconds, one.end_seconds, tuple(beside), size))
+    return found
 
 
 def tries(problem: Problem) -> int:
@@ -30,10 +55,8 @@ def shortest(problem: Problem) -> list[Put]:
     """Return a plan than which none is shorter, of those that miss the tasks' own deadlines least."""
     best: list[Put] | None = None
     orders = [order for order in permutations(problem.tasks) if _is_in_order(order)]
-    for nodes in product(problem.nodes, repeat=len(problem.tasks)):
-        chosen = {task.name: node for task, node in zip(problem.tasks, nodes, strict=True)}
-        if not all(may_run(task, chosen[task.name]) for task in problem.tasks):
-            continue
+    for ways in product(*(_ways(problem, task) for task in problem.tasks)):
+        chosen = {way.task.name: way for way in ways}
         for order in orders:
             put = _early(problem, order, chosen)
             if best is None or length(put) < length(best):
@@ -41,6 +64,24 @@ def shortest(problem: Problem) -> list[Put]:
     if best is None:
         raise AssertionError("BUG: a problem that was taken has no plan")
     return best
+
+
+def _ways(problem: Problem, task: Task) -> list[Put]:
+    """Return every set of nodes on which a task could run, in each of its sizes, from second 0 on."""
+    found = []
+    most = max(node.gpus for node in problem.nodes)
+    for size in task.sizes or (task,):
+        hosts = {task.hosts or 1}
+        if task.hosts is None and size.gpus > most > 0:
+            hosts = {-(-int(size.gpus) // node.gpus) for node in problem.nodes if node.gpus}
+        for count in hosts:
+            for nodes in combinations(problem.nodes, count):
+                seconds = lasts(size, nodes)
+                if seconds is not None and (count == 1 or size.gpus % count == 0):
+                    put = Put(task, nodes[0], 0, seconds, nodes[1:], size)
+                    if all(may_run(put, node) for node in nodes):
+                        found.append(put)
+    return found
 
 
 def makespan(put: Sequence[Put]) -> int:
@@ -54,48 +95,52 @@ def length(put: Sequence[Put]) -> tuple[int, int]:
     return sum(late), makespan(put)
 
 
-def may_run(task: Task, node: Node) -> bool:
-    """Return whether the node, empty, suits the task."""
+def may_run(put: Put, node: Node) -> bool:
+    """Return whether the node, empty, suits the share of the task that it would carry."""
+    task = put.task
     return (
         task.node in (None, node.name)
         and task.group in (None, node.group)
         and not (task.avoids_gpu_nodes and node.gpus)
         and not (task.needs_ssd and not node.ssd_bytes)
         and not (task.gpus and task.hbm_bytes > node.hbm_bytes)
-        and lasts(task, node) is not None
-        and has_room([task], node)
+        and has_room([put], node)
     )
 
 
-def lasts(task: Task, node: Node) -> int | None:
-    """Return how long the task takes on the node; None where nobody knows it on GPUs of its kind."""
-    if task.duration is not None:
-        return task.duration.p50_seconds
-    for kind, duration in task.durations:
-        if kind == node.sku:
-            return duration.p50_seconds
-    return None
+def lasts(task: Task, nodes: Sequence[Node]) -> int | None:
+    """Return how long the task takes on nodes; None where nobody knows, or they are not what it may run on together."""
+    node = nodes[0]
+    duration = task.duration or next((each for kind, each in task.durations if kind == node.sku), None)
+    if duration is None or any(other.sku != node.sku for other in nodes):
+        return None
+    is_one_rack = all(other.rack is not None and other.rack == node.rack for other in nodes) or len(nodes) == 1
+    is_one_block = all(other.block == node.block for other in nodes)
+    if task.within == "rack" and not is_one_rack:
+        return None
+    if task.within == "block" and len(nodes) > 1 and not (is_one_block and node.block is not None):
+        return None
+    longer = 1000 if is_one_rack else task.crossing_permille[0] if is_one_block else task.crossing_permille[1]
+    return -(-duration.p50_seconds * longer // 1000)
 
 
-def has_room(tasks: Sequence[Task], node: Node) -> bool:
+def has_room(puts: Sequence[Put], node: Node) -> bool:
     """Return whether the node carries these at once."""
-    return (
-        sum(task.cpus for task in tasks) <= node.cpus
-        and sum(task.memory_bytes for task in tasks) <= node.memory_bytes
-        and sum(task.gpus for task in tasks) <= node.gpus
-        and sum(task.ssd_bytes for task in tasks) <= node.ssd_bytes
-    )
+    amounts = ("cpus", "memory_bytes", "gpus", "ssd_bytes")
+    return all(sum(put.takes(amount) for put in puts) <= getattr(node, amount) for amount in amounts)
 
 
-def arrival(problem: Problem, before: Put, node: Node, size_bytes: int) -> int:
-    """Return when so many bytes of what `before` made are on the node."""
+def arrival(problem: Problem, before: Put, nodes: Sequence[Node], size_bytes: int) -> int:
+    """Return when so many bytes of what `before` made are on the nodes: from all of its own to all of them."""
     network = problem.network
-    if before.node.name == node.name:
+    names = {node.name for node in (*before.nodes, *nodes)}
+    racks = {node.rack or node.name for node in (*before.nodes, *nodes)}
+    if len(names) == 1:
         rate = network.local
     elif network.path == "storage":
         rate = network.storage
     else:
-        rate = network.rack if node.rack and node.rack == before.node.rack else network.cross_rack
+        rate = network.rack if len(racks) == 1 else network.cross_rack
     seconds = 0
     while seconds * rate.bytes < size_bytes * rate.seconds and seconds < 20:
         seconds += 1  # few seconds are counted, for whoever doubts the division below
@@ -113,32 +158,34 @@ def _is_in_order(order: Sequence[Task]) -> bool:
     return True
 
 
-def _early(problem: Problem, order: Sequence[Task], nodes: dict[str, Node]) -> list[Put]:
+def _early(problem: Problem, order: Sequence[Task], ways: dict[str, Put]) -> list[Put]:
     """Put each where it is to go, as soon as it can start."""
     done: dict[str, Put] = {}
     for task in order:
-        node = nodes[task.name]
+        way = ways[task.name]
         ready = max(
-            [task.earliest_start_seconds, node.available_from_seconds]
-            + [arrival(problem, done[each.task], node, each.bytes) for each in task.inputs]
+            [task.earliest_start_seconds, *(node.available_from_seconds for node in way.nodes)]
+            + [arrival(problem, done[each.task], way.nodes, each.bytes) for each in task.inputs]
         )
-        there = [each for each in done.values() if each.node is node]
-        length = lasts(task, node) or 0
-        start = next(at for at in _starts(ready, there) if _fits(task, at, at + length, node, there))
-        done[task.name] = Put(task, node, start, start + length)
+        moments = {ready, *(each.end for each in done.values()), *(end for node in way.nodes for _, end in node.away)}
+        tried = (replace(way, start=at, end=at + way.end) for at in sorted(moments) if at >= ready)
+        done[task.name] = next(put for put in tried if _fits(problem, put, [*done.values()]))
     return list(done.values())
 
 
-def _starts(ready: int, there: list[Put]) -> Iterator[int]:
-    yield ready
-    yield from sorted(each.end for each in there if each.end > ready)
-
-
-def _fits(task: Task, start: int, end: int, node: Node, there: list[Put]) -> bool:
-    moments = [start, *(each.start for each in there if start < each.start < end)]
-    if start == end:
-        return True
-    return all(has_room([task, *(each.task for each in there if each.start <= at < each.end)], node) for at in moments)
+def _fits(problem: Problem, put: Put, others: Sequence[Put]) -> bool:
+    """Return whether the nodes and the licenses carry the task all the time, beside the others."""
+    start, end = put.start, put.end
+    if start < end and any(start < back and away < end for node in put.nodes for away, back in node.away):
+        return False
+    for moment in [start, *(each.start for each in others if start < each.start < end)] if start < end else []:
+        running = [put, *(each for each in others if each.start <= moment < each.end)]
+        if not all(has_room([each for each in running if node in each.nodes], node) for node in put.nodes):
+            return False
+        for name, count in problem.licences:
+            if sum(dict(each.task.licences).get(name, 0) for each in running) > count:
+                return False
+    return True
 
 
 def replayed(problem: Problem, put: Sequence[Put], seconds: dict[str, int]) -> dict[str, int]:
@@ -177,23 +224,37 @@ class _Dispatch:
         return len(self.starts) > before
 
     def _is_ready(self, put: Put, now: int) -> bool:
-        ready = [put.task.earliest_start_seconds, put.node.available_from_seconds]
+        ready = [put.task.earliest_start_seconds, *(node.available_from_seconds for node in put.nodes)]
         for each in put.task.inputs:
             if each.task not in self.starts:
                 return False
             source = next(other for other in self.order if other.task.name == each.task)
             start = self.starts[each.task]
-            ended = Put(source.task, source.node, start, start + self.seconds[each.task])
-            ready.append(arrival(self.problem, ended, put.node, each.bytes))
+            ended = replace(source, start=start, end=start + self.seconds[each.task])
+            ready.append(arrival(self.problem, ended, put.nodes, each.bytes))
         return now >= max(ready)
+
+    def _is_away(self, put: Put, now: int) -> bool:
+        until = now + self.seconds[put.task.name]
+        return any(away < until and now < back for node in put.nodes for away, back in node.away)
 
     def _is_served(self, at: int, now: int) -> bool:
         """Return whether a task whose inputs are there finds room that nobody before it has the first claim to."""
         put = self.order[at]
-        there = [each for each in self.order if each.node is put.node and self.seconds[each.task.name]]
-        waiting = [each for each in self.order[:at] if each in there and each.task.name not in self.starts]
-        if waiting and (now < put.start or any(self._is_ready(each, now) for each in waiting)):
+        rivals = [each for each in self.order if self.seconds[each.task.name] and _share_anything(each, put)]
+        waiting = [each for each in self.order[:at] if each in rivals and each.task.name not in self.starts]
+        claims = (self._is_ready(each, now) and not self._is_away(each, now) for each in waiting)
+        if waiting and (now < put.start or any(claims)):
             return False
-        begun = [each.task for each in there if each.task.name in self.starts]
-        running = [task for task in begun if self.starts[task.name] + self.seconds[task.name] > now]
-        return has_room([*running, put.task], put.node)
+        begun = [each for each in rivals if each.task.name in self.starts]
+        running = [
+            replace(each, start=now, end=now + 1)
+            for each in begun
+            if self.starts[each.task.name] + self.seconds[each.task.name] > now
+        ]
+        tried = replace(put, start=now, end=now + 1)
+        return not self._is_away(put, now) and _fits(self.problem, tried, running)
+
+
+def _share_anything(one: Put, other: Put) -> bool:
+    return any(node in other.nodes for node in one.nodes) or bool(one.task.licences and other.task.licences)

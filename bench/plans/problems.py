@@ -5,6 +5,7 @@ from small sets, so that ties, nodes that are exactly full and starts that just 
 """
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from random import Random
 from typing import Literal
 
@@ -81,6 +82,52 @@ def _of_kinds(random: Random, problem: Problem, task: Task) -> Task:
     longer = [random.choice((1, 1, 2, 3)) * task.seconds + random.choice((0, 0, 7)) for _ in on]
     durations = zip(on, map(Duration.of, longer), strict=True)
     return replace(task, duration=None, durations=tuple(durations))
+
+
+def of_everything(seed: int, size: Size = Size()) -> Problem:
+    """Return a problem with gangs, elastic tasks, nodes that are away, parts of CPUs and GPUs, and licenses beside."""
+    random, problem = Random(seed), generated(seed, size)
+    longest = max(size.seconds)
+    nodes = tuple(_with_more(random, node, longest) for node in problem.nodes)
+    gpus = sorted({node.gpus for node in nodes if node.gpus})
+    tasks = []
+    for task in problem.tasks:
+        draw = random.random()
+        tried = task
+        if draw < 0.2 and not task.node:
+            tried = replace(task, hosts=2, gpus=2 * int(task.gpus), within=random.choice((None, None, "rack", "block")))
+            tried = replace(tried, crossing_permille=random.choice(((1000, 1000), (1200, 1500))))
+        elif draw < 0.3 and gpus and not task.avoids_gpu_nodes:
+            tried = replace(task, gpus=2 * gpus[-1], hbm_bytes=0)
+        elif draw < 0.4 and gpus and not task.avoids_gpu_nodes and task.duration:
+            sizes = [(count, task.duration.times(1000 // count + 200)) for count in (1, 2, 4)]
+            small = replace(task, gpus=1, hbm_bytes=0)
+            tried = replace(
+                small, duration=None, sizes=tuple(replace(small, gpus=count, duration=one) for count, one in sizes)
+            )
+        elif draw < 0.5:
+            tried = replace(task, licences=(("sim", random.choice((1, 2))),))
+        elif draw < 0.6:
+            parts = Decimal(random.choice((1, 2, 3))) / 4
+            tried = replace(task, cpus=parts, gpus=parts if task.gpus else 0)
+        tasks.append(tried if _is_solvable(tried, nodes) else task)
+    deadline = problem.deadline_seconds
+    return Problem(tuple(tasks), nodes, problem.network, deadline, licences=(("sim", 2),))
+
+
+def _with_more(random: Random, node: Node, longest: int) -> Node:
+    begin = random.choice((0, 1, 2, longest // 2, longest))
+    away = ((begin, begin + random.choice((1, 3, longest))),) if random.random() < 0.3 else ()
+    return replace(node, away=away, block=random.choice((None, "b0", "b1")))
+
+
+def _is_solvable(task: Task, nodes: tuple[Node, ...]) -> bool:
+    alone = replace(task, inputs=(), planned=Planned(), licences=())
+    try:
+        Problem((alone,), nodes)
+    except ProblemError:
+        return False
+    return True
 
 
 def impossible(seed: int, size: Size = Size()) -> tuple[Impossible, Problem | ProblemError]:

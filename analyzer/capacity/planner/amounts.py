@@ -1,20 +1,24 @@
-"""Amounts and moments as people write and read them: 128 GB, 1 h 30 min, 20 GB in 30 min, Friday 18:00.
+"""Amounts, moments and kinds as people write and read them: 128 GB, 1 h 30 min, 20 GB in 30 min, Friday 18:00, H100.
 
 What reads one is exact, rounds up, and raises ValueError where it is none: the end of a sentence, whose beginning says
 the place.
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from agent.wire.sku import sku
 from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.capacity.planner.problem import TaskFileError, TransferRate
 from analyzer.period import WEEKDAYS, local
+from analyzer.settings.toml_entry import whole_micros
 from analyzer.text.words import NO_BREAK, day, moment_words, nearest, plain
 
 _SHOWN_LETTERS = 40  # of a value that is none
@@ -62,6 +66,18 @@ def amount(value: object) -> int | Decimal:
     if exact_amount > _COUNT_MOST:
         raise must_be(f"no more than {_COUNT_MOST:,}", value)
     return int(exact_amount) if exact_amount == int(exact_amount) else exact_amount
+
+
+def price_micros(value: object) -> int:
+    """Return an amount of money in millionths."""
+    try:
+        amount = Decimal(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+    except InvalidOperation:
+        amount = None
+    micros = whole_micros(amount) if amount is not None and amount.is_finite() else None
+    if micros is None:
+        raise must_be("an amount such as 2.60, with no more than six decimals", value)
+    return micros
 
 
 def span_seconds(value: object) -> int:
@@ -236,3 +252,18 @@ def exact(seconds: int) -> str:
     if rest or not parts:
         parts.append(f"{rest:02d} s" if parts else f"{rest} s")
     return " ".join(parts).replace(" ", NO_BREAK)
+
+
+def means(said: str, kind: str) -> bool:
+    """Say whether a name, as people write it ("H100", "NVIDIA H100 80GB HBM3"), is of a kind of the ledger."""
+    return _words(said) <= _words(kind)
+
+
+def meant(said: Iterable[str], kind: str) -> str | None:
+    """Return which of the names is of a kind, the most exact one; None where none is."""
+    return max((name for name in said if means(name, kind)), key=lambda name: len(_words(name)), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(sku(name, None).casefold().split("-"))

@@ -48,6 +48,8 @@ class Finish:
 class TaskFact:
     """One task where and when it runs; from `data_from_at` to `data_until_at` it waits for its inputs to travel.
 
+    A gang runs on the nodes `beside` the first too, and has `gpus_permille` on all of them together, in thousandths.
+
     `slack_seconds` is how much later it could start with everything still in time.
     """
 
@@ -65,6 +67,8 @@ class TaskFact:
     after: tuple[str, ...]
     duration: Duration
     array: str | None  # of which it is one of many equal tasks
+    beside: tuple[str, ...]
+    gpus_permille: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +226,9 @@ def by_array(facts: PlanFacts) -> PlanFacts:
 
 
 def _one_task(name: str, many: Sequence[TaskFact]) -> TaskFact:
-    nodes = {one.node for one in many}
+    nodes = {node for one in many for node in (one.node, *one.beside)}
     if len(many) == 1:
-        return many[0]
+        return many[0] if len(nodes) == 1 else replace(many[0], node=f"{many[0].node} + {len(many[0].beside):,}")
     slacks = [one.slack_seconds for one in many]
     return replace(
         many[0],
@@ -255,7 +259,8 @@ def unseen(problem: Problem) -> Iterator[Unseen]:
     """Yield the kinds of GPU that a task could run on, were it known how long it takes there."""
     for task in problem.tasks:
         if task.durations:
-            missed = [node for node in problem.nodes if lacks_duration(node, task) and not lacks_parts(node, task)]
+            share = problem.shapes[task.name][0].share
+            missed = [node for node in problem.nodes if lacks_duration(node, share) and not lacks_parts(node, share)]
             yield from (Unseen(task.name, sku, nodes) for sku, nodes in Counter(node.sku for node in missed).items())
 
 
@@ -269,8 +274,7 @@ def _finish(outlook: "Outlook", start: int) -> Finish:
 def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
     placement, task = plan.by_task[name], problem.task_by_name[name]
     node: Node = problem.node_by_name[placement.node]
-    duration = task.duration_on(node)
-    assert duration is not None, f"BUG: how long {name} takes on {node.name} is not known"  # noqa: S101
+    duration = problem.duration_on(task, placement.nodes, placement.gpus)
     before = max((plan.by_task[each.task].end_seconds for each in task.inputs), default=placement.start_seconds)
     arrived = max((one.end_seconds for one in plan.transfers if one.after == name), default=before)
     return TaskFact(
@@ -288,6 +292,8 @@ def _task(problem: Problem, plan: Plan, name: str) -> TaskFact:
         tuple(each.task for each in task.inputs),
         duration,
         task.array,
+        placement.beside,
+        int((task.gpus if placement.gpus is None else placement.gpus) * 1000),
     )
 
 

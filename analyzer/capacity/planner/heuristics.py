@@ -13,7 +13,10 @@ from analyzer.capacity.planner.schedule import (
     late_seconds,
     latest_starts,
     length,
+    occupy,
     ready_at,
+    slot,
+    timetables,
 )
 
 
@@ -25,13 +28,28 @@ def olb(instance: Instance) -> Schedule:
     """
     count = len(instance.choices)
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
-    free_at = list(instance.available)
+    free_at, tables = list(instance.available), timetables(instance)
     for task in by_priority(instance, [-arrived for arrived in range(count)]):
-        node = min(instance.choices[task], key=lambda node: free_at[node])
-        start = max(free_at[node], ready_at(instance, task, node, nodes, ends))
-        nodes[task], starts[task], ends[task] = node, start, start + instance.seconds_on(task, node)
-        free_at[node] = ends[task]
+        place = _free_first(instance, task, free_at)
+        free = max(free_at[node] for node in instance.nodes_of(place))
+        start = slot(instance, tables, task, place, max(free, ready_at(instance, task, place, nodes, ends)))
+        occupy(instance, tables, task, place, start)
+        nodes[task], starts[task], ends[task] = place, start, start + instance.seconds_on(task, place)
+        for node in instance.nodes_of(place):
+            free_at[node] = ends[task]
     return Schedule(tuple(nodes), tuple(starts))
+
+
+def _free_first(instance: Instance, task: int, free_at: Sequence[int]) -> int:
+    if instance.is_plain[task]:
+        return min(instance.choices[task], key=lambda node: free_at[node])
+    places = {
+        instance.place(number, first): max(free_at[node] for node in first)
+        for number, form in enumerate(instance.forms[task])
+        for domain in form.domains
+        for first in [sorted(domain, key=lambda node: free_at[node])[: form.hosts]]
+    }
+    return min(places, key=lambda place: places[place])
 
 
 def heft(instance: Instance) -> Schedule:
@@ -58,9 +76,12 @@ def ranks(instance: Instance) -> list[float]:
 
 
 def preferred(instance: Instance) -> list[list[int]]:
-    """Return each task's nodes, those without GPUs and SSD first: what is scarce is kept for who needs it."""
+    """Return each plain task's nodes, those without GPUs and SSD first: what is scarce is kept for who needs it."""
     scarce = [(node.gpus > 0) + (node.ssd_bytes > 0) for node in instance.problem.nodes]
-    return [sorted(choices, key=lambda node: scarce[node]) for choices in instance.choices]
+    return [
+        sorted(choices, key=lambda node: scarce[node]) if is_plain else []
+        for choices, is_plain in zip(instance.choices, instance.is_plain, strict=True)
+    ]
 
 
 def _shares(instance: Instance) -> tuple[float, float, float, float]:
@@ -146,8 +167,12 @@ class _Search:
             return self._state(order, state.held)
         task, held = self.random.randrange(len(state.order)), dict(state.held)
         if held.pop(task, None) is None:
-            held[task] = self.random.choice(self._pick[task])
+            held[task] = self.random.choice(self._pick[task]) if self._pick[task] else self._any_place(task)
         return self._state(state.order, held)
+
+    def _any_place(self, task: int) -> int:
+        number, form = self.random.choice([*enumerate(self.instance.forms[task])])
+        return self.instance.place(number, self.random.sample(self.random.choice(form.domains), form.hosts))
 
     def _shift(self, order: list[int]) -> None:
         """Move a task in the order, after all that it waits for and before all that waits for it."""
@@ -207,4 +232,4 @@ def _planned(instance: Instance) -> dict[int, int]:
     number = {node.name: at for at, node in enumerate(instance.problem.nodes)}
     named = {at: task.planned.node for at, task in enumerate(instance.problem.tasks)}
     numbers = {at: number[name] for at, name in named.items() if name is not None}
-    return {at: node for at, node in numbers.items() if node in instance.choices[at]}
+    return {at: node for at, node in numbers.items() if instance.is_plain[at] and node in instance.choices[at]}

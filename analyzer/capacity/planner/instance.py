@@ -17,15 +17,34 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analyzer.capacity.planner.plan import Binding
-from analyzer.capacity.planner.problem import MEDIA, RESOURCES, Node, Problem, Task
+from analyzer.capacity.planner.problem import MEDIA, RESOURCES, Amount, Node, Problem, Task
 
 LOCAL, RACK, CROSS_RACK, STORAGE = range(len(MEDIA))
 Delays = tuple[int, int, int, int]  # seconds of one transfer over each of MEDIA
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to run a task: any `hosts` nodes of one of `domains` carry a share each, which takes `needs` of it.
+
+    `need` is that packed. `seconds` are by kind of node, within a rack; elsewhere it is `crossing_permille` of that.
+    """
+
+    hosts: int
+    gpus: Amount  # of each node
+    domains: list[list[int]]
+    needs: tuple[int, ...]
+    need: int
+    seconds: dict[int, int]
+
+
 @dataclass(frozen=True)
 class Instance:
-    """The problem by position: tasks and nodes as they stand in it."""
+    """The problem by position: tasks and nodes as they stand in it.
+
+    Where a task runs is a place: one of the nodes by its position, or, from their number on, several nodes at once or
+    a form of the task other than its first.
+    """
 
     problem: Problem
 
@@ -38,16 +57,125 @@ class Instance:
     @cached_property
     def seconds(self) -> list[dict[int, int]]:
         """Each task's duration by the nodes' kinds: without those on which nobody knows it, where it is not placed."""
-        one_of = {self.kind[at]: node for at, node in enumerate(self.problem.nodes)}
+        return [forms[0].seconds for forms in self.forms]
+
+    @cached_property
+    def _one_of(self) -> dict[int, Node]:
+        return {self.kind[at]: node for at, node in enumerate(self.problem.nodes)}
+
+    def _seconds_of(self, task: Task) -> dict[int, int]:
+        durations = {kind: task.duration_on(node) for kind, node in self._one_of.items()}
+        return {kind: one.p50_seconds for kind, one in durations.items() if one is not None}
+
+    @cached_property
+    def forms(self) -> list[list[Form]]:
+        """The ways to run each task; of one that runs on single nodes alone `domains` is empty, see `choices`."""
+        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
         found = []
-        for task in self.problem.tasks:
-            durations = {kind: task.duration_on(node) for kind, node in one_of.items()}
-            found.append({kind: one.p50_seconds for kind, one in durations.items() if one is not None})
+        for task, is_plain in zip(self.problem.tasks, self.is_plain, strict=True):
+            forms = []
+            for shape in self.problem.shapes[task.name]:
+                domains = [] if is_plain else self.problem.domains(task, shape)
+                needs = self._figures(shape.share)
+                by_number = [[number[node.name] for node in nodes] for nodes in domains]
+                if is_plain or domains:
+                    seconds = self._seconds_of(shape.share)
+                    forms.append(Form(shape.hosts, shape.share.gpus, by_number, needs, self._packed(needs), seconds))
+            found.append(forms)
         return found
 
-    def seconds_on(self, task: int, node: int) -> int:
-        """Return how long a task takes on a node that it could run on."""
-        return self.seconds[task][self.kind[node]]
+    @cached_property
+    def is_plain(self) -> list[bool]:
+        """Whether each task runs on one node, in one form, and holds no licence."""
+        shapes = self.problem.shapes
+        return [
+            len(shapes[task.name]) == 1 and shapes[task.name][0].hosts == 1 and not task.licences
+            for task in self.problem.tasks
+        ]
+
+    @cached_property
+    def _places(self) -> tuple[list[tuple[int, tuple[int, ...]]], dict[tuple[int, tuple[int, ...]], int]]:
+        return [], {}
+
+    def place(self, form: int, nodes: Sequence[int]) -> int:
+        """Return the place that a form of a task takes on some nodes."""
+        if form == 0 and len(nodes) == 1:
+            return nodes[0]
+        places, numbers = self._places
+        key = form, tuple(sorted(nodes))
+        if key not in numbers:
+            numbers[key] = len(self.problem.nodes) + len(places)
+            places.append(key)
+        return numbers[key]
+
+    def place_of(self, task: int, nodes: Sequence[int], gpus: Amount | None = None) -> int:
+        """Return the place of a task on some nodes, of an elastic one with so many GPUs."""
+        found = self.fitting(task, nodes, gpus)
+        if found is None:
+            raise AssertionError(
+                f"BUG: {self.problem.tasks[task].name} is where it cannot run: validate the plan first"
+            )
+        return found
+
+    def fitting(self, task: int, nodes: Sequence[int], gpus: Amount | None = None) -> int | None:
+        """Return the same; None where a task cannot run there."""
+        for at, form in enumerate(self.forms[task]):
+            domains = form.domains or [self.choices[task]]
+            is_there = len(set(nodes)) == form.hosts and any(set(nodes) <= set(domain) for domain in domains)
+            if is_there and gpus in (None, form.gpus * form.hosts):
+                return self.place(at, nodes)
+        return None
+
+    def form_at(self, place: int) -> tuple[int, tuple[int, ...]]:
+        """Return what `place` made it of."""
+        count = len(self.problem.nodes)
+        return (0, (place,)) if place < count else self._places[0][place - count]
+
+    def nodes_of(self, place: int) -> tuple[int, ...]:
+        """Return the nodes of a place."""
+        return self.form_at(place)[1]
+
+    def names_of(self, place: int) -> list[str]:
+        """Return the names of the nodes of a place."""
+        return [self.problem.nodes[node].name for node in self.nodes_of(place)]
+
+    def form_of(self, task: int, place: int) -> Form:
+        """Return the form in which a task is at a place."""
+        return self.forms[task][self.form_at(place)[0]]
+
+    def gpus_at(self, task: int, place: int) -> Amount:
+        """Return how many GPUs a task has at a place, of all nodes together."""
+        form, on = self.form_at(place)
+        return self.forms[task][form].gpus * len(on)
+
+    def holds(self, task: int, place: int) -> list[tuple[int, int]]:
+        """Return what a task takes, packed, of each node of its place; last of the licences, if it holds any."""
+        need = self.form_of(task, place).need
+        licences = [(len(self.problem.nodes), self.licence_need[task])] if self.licence_need[task] else []
+        return [*((node, need) for node in self.nodes_of(place)), *licences]
+
+    def seconds_on(self, task: int, place: int) -> int:
+        """Return how long a task takes at a place that it could run at."""
+        if place < len(self.kind):
+            return self.seconds[task][self.kind[place]]
+        nodes = self.nodes_of(place)
+        permille = self.problem.tasks[task].crossing([self.problem.nodes[node] for node in nodes])
+        return -(-self.form_of(task, place).seconds[self.kind[nodes[0]]] * permille // 1000)
+
+    def away_of(self, node: int) -> Iterator[tuple[int, int]]:
+        """Yield when a node is away once it is there, in order and without overlaps."""
+        last = self.available[node]
+        for begin, end in sorted(self.problem.nodes[node].away):
+            if end > last:
+                yield max(begin, last), end
+                last = end
+
+    def opens(self, place: int, ready: int, seconds: int) -> int:
+        """Return when a task of so many seconds could start at a place that is empty, between the times it is away."""
+        if seconds:
+            for begin, end in sorted(away for node in self.nodes_of(place) for away in self.problem.nodes[node].away):
+                ready = end if ready < end and begin < ready + seconds else ready
+        return ready
 
     def ends(self, nodes: Sequence[int], starts: Sequence[int]) -> list[int]:
         """Return when each task ends that is placed so."""
@@ -57,13 +185,14 @@ class Instance:
 
     @cached_property
     def least_seconds(self) -> list[int]:
-        """Each task's duration on the fastest of the nodes that it could run on: no plan has it shorter."""
+        """Each task's duration on the fastest of the nodes that it could run on."""
         return [min(self._choice_seconds(task)) for task in range(len(self.choices))]
 
     @cached_property
     def most_seconds(self) -> list[int]:
-        """Each task's duration on the slowest of the nodes that it could run on."""
-        return [max(self._choice_seconds(task)) for task in range(len(self.choices))]
+        """Each task's duration on the slowest of the nodes that it could run on, whatever it crosses."""
+        crossed = [max(1000, *task.crossing_permille) for task in self.problem.tasks]
+        return [-(-max(self._choice_seconds(task)) * most // 1000) for task, most in enumerate(crossed)]
 
     @cached_property
     def mean_seconds(self) -> list[float]:
@@ -71,7 +200,9 @@ class Instance:
         return [sum(seconds) / len(seconds) for seconds in map(self._choice_seconds, range(len(self.choices)))]
 
     def _choice_seconds(self, task: int) -> list[int]:
-        return [self.seconds_on(task, node) for node in self.choices[task]]
+        if self.is_plain[task]:
+            return [self.seconds_on(task, node) for node in self.choices[task]]
+        return [form.seconds[self.kind[nodes[0]]] for form in self.forms[task] for nodes in form.domains]
 
     @cached_property
     def earliest(self) -> list[int]:
@@ -87,7 +218,11 @@ class Instance:
     def choices(self) -> list[list[int]]:
         """The nodes that each task could run on."""
         number = {node.name: at for at, node in enumerate(self.problem.nodes)}
-        return [[number[node.name] for node in self.problem.eligible[task.name]] for task in self.problem.tasks]
+        eligible = [[number[node.name] for node in self.problem.eligible[task.name]] for task in self.problem.tasks]
+        return [
+            nodes if is_plain else sorted({node for form in forms for domain in form.domains for node in domain})
+            for nodes, is_plain, forms in zip(eligible, self.is_plain, self.forms, strict=True)
+        ]
 
     @cached_property
     def before(self) -> list[list[tuple[int, Delays]]]:
@@ -125,17 +260,23 @@ class Instance:
         return self.problem.network.path == "storage"
 
     def medium(self, source: int, target: int) -> int:
-        """Return the position in MEDIA of what data takes from node to node."""
-        if source == target:
+        """Return the position in MEDIA of what data takes from place to place: of several nodes the longest way."""
+        if source == target and source < len(self.rack):
             return LOCAL
+        if max(source, target) >= len(self.rack):
+            nodes = {*self.nodes_of(source), *self.nodes_of(target)}
+            if len(nodes) == 1:
+                return LOCAL
+            racks = {self.rack[node] for node in nodes}
+            return STORAGE if self.uses_storage else RACK if len(racks) == 1 else CROSS_RACK
         if self.uses_storage:
             return STORAGE
         return RACK if self.rack[source] == self.rack[target] else CROSS_RACK
 
     @cached_property
     def needs(self) -> list[tuple[int, ...]]:
-        """What each task takes of each of RESOURCES; thousandths of CPUs and GPUs where any is a part."""
-        return [self._figures(task) for task in self.problem.tasks]
+        """What each task takes of each of RESOURCES on one node; thousandths of CPUs and GPUs where any is a part."""
+        return [forms[0].needs for forms in self.forms]
 
     @cached_property
     def has(self) -> list[tuple[int, ...]]:
@@ -155,10 +296,11 @@ class Instance:
     def _shifts(self) -> list[int]:
         """The lowest bit of each resource in a packed integer."""
         shifts, at = [], 0
-        for values in zip(*self.has, *self.needs, strict=True):
+        needs = [self._figures(shape.share) for shapes in self.problem.shapes.values() for shape in shapes]
+        for values in zip(*self.has, *needs, strict=True):
             shifts.append(at)
             at += max(values).bit_length() + 1
-        return [*shifts, at]
+        return [*shifts, at, at + len(self.problem.tasks).bit_length() + 1]
 
     @cached_property
     def guard(self) -> int:
@@ -167,16 +309,34 @@ class Instance:
 
     @cached_property
     def need(self) -> list[int]:
-        """What each task takes, packed."""
-        return [self._packed(values) for values in self.needs]
+        """What each task takes of one node, packed."""
+        return [forms[0].need for forms in self.forms]
+
+    @cached_property
+    def licence_need(self) -> list[int]:
+        """What each task holds of the licences, packed: each has its own bits, as resources have."""
+        return [sum(count << self._licence_bits[name] for name, count in task.licences) for task in self.problem.tasks]
+
+    @cached_property
+    def _licence_bits(self) -> dict[str, int]:
+        width = max((count for _, count in self.problem.licences), default=0).bit_length() + 1
+        return {name: at * width for at, (name, _) in enumerate(self.problem.licences)}
+
+    @cached_property
+    def licences(self) -> tuple[int, int]:
+        """The licences that there are, packed, with their guard bits; and those bits."""
+        width = max((count for _, count in self.problem.licences), default=0).bit_length() + 1
+        guard = sum(1 << (bit + width - 1) for bit in self._licence_bits.values())
+        return sum(count << self._licence_bits[name] for name, count in self.problem.licences) | guard, guard
 
     @cached_property
     def free(self) -> list[int]:
         """What each node has, packed, with the guard bits set."""
-        return [self._packed(values) | self.guard for values in self.has]
+        return [self._packed(values, len(self.problem.tasks)) | self.guard for values in self.has]
 
-    def _packed(self, values: tuple[int, ...]) -> int:
-        return sum(value << shift for value, shift in zip(values, self._shifts, strict=False))
+    def _packed(self, values: tuple[int, ...], tasks: int = 1) -> int:
+        """Return amounts and last a number of tasks, packed: who needs nothing needs a node that is not away."""
+        return sum(value << shift for value, shift in zip((*values, tasks), self._shifts, strict=False))
 
     def _delays(self, size_bytes: int) -> Delays:
         network = self.problem.network
@@ -195,12 +355,16 @@ def heads_of(instance: Instance) -> list[int]:
     """Return how early each task could start, were there room for all."""
     found = [0] * len(instance.least_seconds)
     for task in instance.order:
-        there = min(instance.available[node] for node in instance.choices[task])
         arrivals = [
             found[source] + instance.least_seconds[source] + _least_transfer(instance, source, task, delays)
             for source, delays in instance.before[task]
         ]
-        found[task] = max(instance.earliest[task], there, *arrivals, 0)
+        ready, lasts = max(instance.earliest[task], *arrivals, 0), instance.least_seconds[task]
+        if any(node.away for node in instance.problem.nodes):
+            there = (instance.opens(at, max(ready, instance.available[at]), lasts) for at in instance.choices[task])
+        else:
+            there = (max(ready, instance.available[at]) for at in instance.choices[task])
+        found[task] = min(there)
     return found
 
 
@@ -219,7 +383,8 @@ def tails_of(instance: Instance) -> list[int]:
 def _least_transfer(instance: Instance, source: int, target: int, delays: Delays) -> int:
     """Return the seconds that data between two tasks takes, wherever they run."""
     sources, targets = set(instance.choices[source]), set(instance.choices[target])
-    possible = [delays[LOCAL]] if sources & targets else []
+    is_alone = all(any(form.hosts == 1 for form in instance.forms[task]) for task in (source, target))
+    possible = [delays[LOCAL]] if sources & targets and is_alone else []
     if len(sources | targets) > 1:
         if instance.uses_storage:
             possible.append(delays[STORAGE])
@@ -253,17 +418,27 @@ def _work(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> Ite
         inside = [task for task, choices in enumerate(confined) if choices <= nodes]
         named = tuple(instance.problem.nodes[node].name for node in sorted(nodes))
         for resource, name in enumerate(RESOURCES):
-            work = {task: instance.needs[task][resource] * instance.least_seconds[task] for task in inside}
+            work = {task: _least_work(instance, task, resource) for task in inside}
             working = [task for task in inside if work[task] > 0]
-            there: dict[int, int] = {}
+            there: Counter[int] = Counter()
             for node in nodes:
-                there[instance.available[node]] = there.get(instance.available[node], 0) + instance.has[node][resource]
+                there[instance.available[node]] += instance.has[node][resource]
+                for begin, end in instance.away_of(node):
+                    there[begin] -= instance.has[node][resource]
+                    there[end] += instance.has[node][resource]
             # From the start, and from the end: heads are then tails, and what is there is there from the first.
             forth = _done(working, work, there, heads, tails)
-            back = _done(working, work, {0: sum(there.values())}, tails, heads)
+            back = _done(working, work, {0: sum(instance.has[node][resource] for node in nodes)}, tails, heads)
             if working:
                 tasks = tuple(instance.problem.tasks[task].name for task in working)
                 yield Binding("resource", max(forth, back), tasks, name, named)
+
+
+def _least_work(instance: Instance, task: int, resource: int) -> int:
+    """Return what a task takes of a resource, by seconds, in the form that takes least."""
+    if instance.is_plain[task]:
+        return instance.needs[task][resource] * instance.least_seconds[task]
+    return min(form.hosts * form.needs[resource] * min(form.seconds.values()) for form in instance.forms[task])
 
 
 def _done(
@@ -301,15 +476,19 @@ def _rounds(instance: Instance, heads: Sequence[int], tails: Sequence[int]) -> I
     (Dell'Amico and Martello, "Optimal scheduling of tasks on identical parallel processors", 1995).
     """
     confined = [frozenset(choices) for choices in instance.choices]
-    kinds = Counter((nodes, needs) for nodes, needs in zip(confined, instance.needs, strict=True) if any(needs))
-    for (nodes, least), _ in kinds.most_common(_NEEDS_MOST):
-        turns = sum(
+    hosts = [forms[0].hosts if len(forms) == 1 else 0 for forms in instance.forms]
+    kinds = Counter(each for each in zip(confined, instance.needs, hosts, strict=True) if any(each[1]) and each[2])
+    for (nodes, least, on), _ in kinds.most_common(_NEEDS_MOST):
+        shares = (
             min(has // need for has, need in zip(instance.has[node], least, strict=True) if need) for node in nodes
         )
+        turns = sum(shares) // on
         tasks = [
             task
             for task, needs in enumerate(instance.needs)
-            if confined[task] <= nodes and all(need >= most for need, most in zip(needs, least, strict=True))
+            if confined[task] <= nodes
+            and hosts[task] >= on
+            and all(need >= most for need, most in zip(needs, least, strict=True))
         ]
         lasts = sorted((instance.least_seconds[task] for task in tasks), reverse=True)
         rounds = range((len(lasts) - 1) // turns + 1)

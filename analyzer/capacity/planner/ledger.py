@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
 from agent.wire.units import DAY_US, SECOND_US
-from analyzer.capacity.planner.problem import UnseenError, means
+from analyzer.capacity.planner.amounts import means
+from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import ConfigError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.queries.statements import statements

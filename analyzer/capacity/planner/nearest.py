@@ -15,9 +15,9 @@ from random import Random
 from analyzer.capacity.planner.heuristics import preferred, ranks
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.problem import Problem
-from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.proposal import Broken, Placed, Proposal, listed
 from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
-from analyzer.capacity.planner.validator import Broken, Verdict, validate
+from analyzer.capacity.planner.validator import Verdict, validate
 
 _ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
 _FREED_MAX = 2  # tasks that are freed at once beyond those that must move; with more, all are freed and some put back
@@ -27,13 +27,13 @@ _SPREAD = 0.3  # of a rank, up or down, where an order is drawn
 
 @dataclass(frozen=True)
 class _Mending:
-    """One proposal to mend: by task its node, if that exists, and its start. `is_over` ends the search early.
+    """One proposal to mend: by task its nodes, if they exist, and its start. `is_over` ends the search early.
 
     A score is (seconds late, tasks on other nodes, makespan), all the lower the better.
     """
 
     problem: Problem
-    wanted: dict[str, tuple[str | None, int]]
+    wanted: dict[str, tuple[Placed | None, int]]
     is_over: Callable[[], bool]
 
     @cached_property
@@ -43,11 +43,15 @@ class _Mending:
 
     @cached_property
     def nodes(self) -> list[int | None]:
-        """Each task's proposed node; None where it has none that suits."""
+        """Each task's proposed place; None where it has none that suits."""
         number = {node.name: at for at, node in enumerate(self.problem.nodes)}
         said = [self.wanted.get(task.name, (None, 0))[0] for task in self.problem.tasks]
-        found = [None if name is None else number[name] for name in said]
-        return [at if at in choices else None for at, choices in zip(found, self.instance.choices, strict=True)]
+        return [
+            None
+            if placed is None
+            else self.instance.fitting(task, [number[name] for name in placed.nodes], placed.gpus)
+            for task, placed in enumerate(said)
+        ]
 
     def mended(self) -> Schedule:
         """Return the best schedule that is found, with the proposed starts where they cost nothing."""
@@ -138,7 +142,8 @@ class _Mending:
             for task, said in zip(self.problem.tasks, self._said_starts, strict=True)
         )
         waiting = Instance(replace(self.problem, tasks=tasks))
-        return insert(waiting, self._order_of(schedule), [[node] for node in schedule.nodes])
+        places = [[waiting.place(*self.instance.form_at(place))] for place in schedule.nodes]
+        return Schedule(schedule.nodes, insert(waiting, self._order_of(schedule), places).starts)
 
 
 _SECONDS = 2.0
@@ -186,35 +191,40 @@ def nearest(problem: Problem, proposal: Proposal, seconds: float = _SECONDS) -> 
     until = time.monotonic() + seconds
     mending = _Mending(problem, _wanted(problem, proposal), lambda: time.monotonic() >= until)
     schedule = mending.mended()
-    placed = [
-        Placed(task.name, problem.nodes[node].name, start)
-        for task, node, start in zip(problem.tasks, schedule.nodes, schedule.starts, strict=True)
-    ]
+    placed = [_placed(mending.instance, schedule, at) for at in range(len(problem.tasks))]
     verdict = validate(problem, Proposal(tuple(placed)))
-    return Nearest(proposed, verdict, *_changes(problem, proposal, proposed, schedule))
+    return Nearest(proposed, verdict, *_changes(mending, proposal, proposed, schedule))
 
 
-def _wanted(problem: Problem, proposal: Proposal) -> dict[str, tuple[str | None, int]]:
-    """Return each placed task's node, if it exists, and start; of several places the first whose node exists."""
-    found: dict[str, tuple[str | None, int]] = {}
+def _placed(instance: Instance, schedule: Schedule, task: int) -> Placed:
+    """Return a task where it is in a schedule, as a proposal says it."""
+    place = schedule.nodes[task]
+    first, *others = instance.names_of(place)
+    gpus = instance.gpus_at(task, place)
+    return Placed(instance.problem.tasks[task].name, first, schedule.starts[task], None, tuple(others), gpus)
+
+
+def _wanted(problem: Problem, proposal: Proposal) -> dict[str, tuple[Placed | None, int]]:
+    """Return each placed task's nodes, if they exist, and start; of several places the first whose nodes exist."""
+    found: dict[str, tuple[Placed | None, int]] = {}
     for each in proposal.placements:
-        node = each.node if each.node in problem.node_by_name else None
+        placed = each if set(each.nodes) <= problem.node_by_name.keys() else None
         if each.task in problem.task_by_name and found.get(each.task, (None, 0))[0] is None:
-            found[each.task] = (node, each.start_seconds)
+            found[each.task] = (placed, each.start_seconds)
     return found
 
 
 def _changes(
-    problem: Problem, proposal: Proposal, proposed: Verdict, schedule: Schedule
+    mending: _Mending, proposal: Proposal, proposed: Verdict, schedule: Schedule
 ) -> tuple[tuple[MovedTask, ...], tuple[Shifted, ...]]:
-    wanted = _wanted(problem, proposal)
+    wanted = _wanted(mending.problem, proposal)
     moved, shifted = [], []
-    for task, at, start in zip(problem.tasks, schedule.nodes, schedule.starts, strict=True):
-        node, said = wanted.get(task.name, (None, None))
-        now = problem.nodes[at].name
-        if node != now:
+    for at, (task, start) in enumerate(zip(mending.problem.tasks, schedule.starts, strict=True)):
+        placed, said = wanted.get(task.name, (None, None))
+        if mending.nodes[at] != schedule.nodes[at]:
             why = _why(proposed, task.name) or "so that the deadline is kept"
-            moved.append(MovedTask(task.name, node, now, why))
+            now = listed(mending.instance.names_of(schedule.nodes[at]))
+            moved.append(MovedTask(task.name, listed(placed.nodes) if placed is not None else None, now, why))
         elif said is not None and said != start:
             why = _why(proposed, task.name) or "it follows from the other changes"
             shifted.append(Shifted(task.name, said, start, why))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from analyzer.capacity.planner.problem import Medium, Problem
+from analyzer.capacity.planner.problem import Amount, Medium, Problem
 
 Solver = Literal["olb", "heft", "random_heft", "cp_sat", "said"]  # said: by a person or a language model, not by us
 SOLVERS: tuple[Solver, ...] = ("olb", "heft", "random_heft", "cp_sat")
@@ -15,7 +15,7 @@ SOLVERS: tuple[Solver, ...] = ("olb", "heft", "random_heft", "cp_sat")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One task on one node, from start to end.
+    """One task on one node, from start to end; a gang also on the nodes `beside` it, with `gpus` of all together.
 
     `latest_start_seconds` is when it could start at the latest, on its node, with everything still done by the
     deadline (without one: by the plan's own end); None where nobody has looked.
@@ -26,6 +26,13 @@ class Placement:
     start_seconds: int
     end_seconds: int
     latest_start_seconds: int | None = None
+    beside: tuple[str, ...] = ()
+    gpus: Amount | None = None  # None: it has one size, and nobody has counted
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All of its nodes."""
+        return (self.node, *self.beside)
 
     @property
     def slack_seconds(self) -> int | None:

@@ -2,18 +2,21 @@
 
 Times are whole seconds that count from the plan's start; what is not whole is rounded up, so that a plan is never
 shorter than the truth. Sizes are bytes. A node carries several tasks at once, as far as its CPUs, memory, GPUs and SSD
-go. A task starts when all of its inputs have arrived: the end of the task before, and then the transfer. Transfers
-take no CPU and do not slow each other down.
+go, and none while it is away. A gang runs on several nodes of one kind at once, with an equal share of it on each. A
+task starts when all of its inputs have arrived: the end of the task before, and then the transfer. Transfers take no
+CPU and do not slow each other down.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from fractions import Fraction
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from math import ceil
 from typing import Literal
 
-from agent.wire.sku import sku
 from agent.wire.units import GB
 from analyzer.errors import AnalyzerError, ConfigError
 from analyzer.text.words import bytes_words, counted
@@ -45,6 +48,7 @@ class ModelError(AnalyzerError):
 
 
 Medium = Literal["local", "rack", "cross_rack", "storage"]
+Within = Literal["rack", "block"]
 Path = Literal["direct", "storage"]
 MEDIA: tuple[Medium, ...] = ("local", "rack", "cross_rack", "storage")
 _GROUPS_NAMED = 8  # in a refusal
@@ -73,6 +77,11 @@ class Duration:
         """Return a duration of one figure."""
         return cls(seconds, seconds, seconds)
 
+    def times(self, permille: int) -> "Duration":
+        """Return it by so many thousandths, rounded up."""
+        p10, p50, p90 = (-(-each * permille // 1000) for each in (self.p10_seconds, self.p50_seconds, self.p90_seconds))
+        return self if permille == 1000 else Duration(p10, p50, p90, self.runs)
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -92,7 +101,11 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One piece of work, on one node, without a break.
+    """One piece of work, on one node or on several at once, without a break.
+
+    All figures are of the whole task. It runs on `hosts` nodes; where that is None on one, or on as few as have its
+    GPUs together. `within` keeps them in one rack or block; in several it takes `crossing_permille` of its duration:
+    in several racks, and in several blocks. An elastic task has one of `sizes`, each a task of so many GPUs.
 
     `gpus` 0 is a task that needs no GPU; `avoids_gpu_nodes` says that it must also stay off nodes that have some
     (`gpu: none` and `gpu: forbidden` of a task file). `needs_ssd` with `ssd_bytes` 0 is a node with a local SSD, of
@@ -119,6 +132,15 @@ class Task:
     planned: Planned = Planned()
     durations: tuple[tuple[str, Duration], ...] = ()  # by kind of GPU, as the nodes have it
     array: str | None = None  # of which it is one of many equal tasks
+    hosts: int | None = None
+    within: Within | None = None
+    crossing_permille: tuple[int, int] = (1000, 1000)
+    sizes: tuple["Task", ...] = ()
+    licences: tuple[tuple[str, int], ...] = ()
+
+    def crossing(self, nodes: Sequence["Node"]) -> int:
+        """Return how long it takes on nodes that data has to cross between, in thousandths of its duration."""
+        return (1000, *self.crossing_permille)[crossings(nodes)]
 
     @property
     def seconds(self) -> int:
@@ -149,6 +171,21 @@ class Node:
     price_micros_per_hour: int | None = None  # of the whole node; None: not known
     available_from_seconds: int = 0
     sku: str | None = None  # the kind of its GPUs; None: not known, or there are several
+    block: str | None = None  # of racks
+    away: tuple[tuple[int, int], ...] = ()  # from when until when it runs nothing: maintenance, reservations
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to run a task: on so many nodes of one kind at once, each of which carries `share` of it."""
+
+    hosts: int
+    share: Task
+
+    @property
+    def gpus(self) -> Amount:
+        """The GPUs of all its nodes together."""
+        return self.share.gpus * self.hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +222,8 @@ class Network:
 
     def seconds(self, medium: Medium, size_bytes: int) -> int:
         """Return how long so many bytes take over a medium, rounded up to whole seconds."""
-        rates: dict[Medium, TransferRate] = {
-            "local": self.local,
-            "rack": self.rack,
-            "cross_rack": self.cross_rack,
-            "storage": self.storage,
-        }
-        return rates[medium].seconds_for(size_bytes)
+        rate: TransferRate = getattr(self, medium)
+        return rate.seconds_for(size_bytes)
 
     def medium(self, source: Node, target: Node) -> Medium:
         """Return what data takes from one node to another."""
@@ -216,6 +248,7 @@ class Problem:
     network: Network = Network()
     deadline_seconds: int | None = None
     starts_at: int = 0  # microseconds, UTC: second 0 of the plan
+    licences: tuple[tuple[str, int], ...] = ()  # how many of each may be held at once, wherever tasks run
 
     def __post_init__(self) -> None:
         for what, names in (("tasks", [t.name for t in self.tasks]), ("nodes", [n.name for n in self.nodes])):
@@ -226,24 +259,21 @@ class Problem:
                 raise ProblemError(f"two {what} are named {twice!r}: give one of them another name")
         for node in self.nodes:
             _not_negative(f"node {node.name}", *_figures(node), node.hbm_bytes, node.available_from_seconds)
+            if any(not 0 <= begin < end for begin, end in node.away):
+                raise ProblemError(f"node {node.name} is away from a moment before the start, or until before it goes")
         for task in self.tasks:
             self._check(task)
         _ = self.order
         for task in self.tasks:
             if not self.eligible[task.name]:
                 raise ProblemError(f"task {task.name} fits no node: {self._why_not(task)}")
+            shapes = self.shapes[task.name]
+            if [shape.hosts for shape in shapes] != [1] and not any(self.domains(task, shape) for shape in shapes):
+                raise ProblemError(f"task {task.name} fits no nodes together: {self._why_not_together(task)}")
 
     def _check(self, task: Task) -> None:
         about = f"task {task.name}"
-        sizes = [each.bytes for each in task.inputs]
-        _not_negative(about, *_figures(task), task.hbm_bytes, task.earliest_start_seconds, *sizes)
-        if task.duration is None and not task.durations:
-            of = f" of runs named {task.history!r}" if task.history else ""
-            raise ProblemError(f"{about}: its duration{of} is not known; give it, as in duration: 3 h")
-        if task.gpus and task.avoids_gpu_nodes:
-            raise ProblemError(f"{about} needs {task.gpus} GPUs and is to avoid nodes with GPUs: set only one of them")
-        if task.ssd_bytes and not task.needs_ssd:
-            raise ProblemError(f"{about} reserves SSD and does not need one: set ssd once, with the size")
+        self._check_figures(task, about)
         before = [each.task for each in task.inputs]
         for name in before:
             if name not in self.task_by_name:
@@ -260,8 +290,30 @@ class Problem:
                 f"{about} is tied to group {task.group!r}, which no node is in; the groups are {known or 'not given'}"
             )
 
+    def _check_figures(self, task: Task, about: str) -> None:
+        sizes = [each.bytes for each in task.inputs]
+        _not_negative(about, *_figures(task), task.hbm_bytes, task.earliest_start_seconds, *sizes)
+        for one in task.sizes:
+            self._check(one)
+        has = dict(self.licences)
+        for name, count in task.licences:
+            if count > has.get(name, 0):
+                raise ProblemError(f"{about} needs {count:,} of license {name}, and there are {has.get(name, 0):,}")
+        if task.duration is None and not task.durations and not task.sizes:
+            of = f" of runs named {task.history!r}" if task.history else ""
+            raise ProblemError(f"{about}: its duration{of} is not known; give it, as in duration: 3 h")
+        if task.gpus and task.avoids_gpu_nodes:
+            raise ProblemError(f"{about} needs {task.gpus} GPUs and is to avoid nodes with GPUs: set only one of them")
+        if not 1000 <= task.crossing_permille[0] <= task.crossing_permille[1]:
+            raise ProblemError(f"{about} is faster across racks or blocks than within one: give 1 or more, blocks last")
+        if task.hosts is not None and (task.hosts < 1 or task.gpus % task.hosts):
+            raise ProblemError(f"{about}: its {task.gpus:,} GPUs are not whole on each of {task.hosts:,} hosts")
+        if task.ssd_bytes and not task.needs_ssd:
+            raise ProblemError(f"{about} reserves SSD and does not need one: set ssd once, with the size")
+
     def _why_not(self, task: Task) -> str:
         """Return what each of a few nodes lacks for the task."""
+        task = self.shapes[task.name][0].share
         told = [f"{node.name} {lacks(node, task)}" for node in self.nodes[:3]]
         rest = f"; nor does any of {counted(len(self.nodes) - 3, 'more node')} fit" if len(self.nodes) > 3 else ""
         if any(lacks_parts(node, task) is None for node in self.nodes):
@@ -278,10 +330,56 @@ class Problem:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
 
+    def _why_not_together(self, task: Task) -> str:
+        """Return how many nodes a gang needs at once, and how many of one kind there are for it."""
+        shape = self.shapes[task.name][0]
+        most = max(Counter(node.sku for node in self.nodes if lacks(node, shape.share) is None).values(), default=0)
+        needs = f"{counted(shape.hosts, 'node')} of {counted(shape.share.gpus, 'GPU')}"
+        within = f" in one {task.within}" if task.within else ""
+        apart = f", in several {task.within}s; leave within out" if most >= shape.hosts else ". Ask for less"
+        return f"it needs {needs}{within} at once, and of one kind there are {most:,}{apart}, or add nodes"
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[Shape, ...]]:
+        """The ways to run each task, by its name."""
+        sizes = sorted({node.gpus for node in self.nodes if node.gpus})
+        return {
+            task.name: tuple(shape for one in task.sizes or (task,) for shape in _shapes(one, sizes))
+            for task in self.tasks
+        }
+
+    def duration_on(self, task: Task, nodes: Sequence[str], gpus: Amount | None = None) -> Duration:
+        """Return how long a task takes on these nodes, an elastic one with so many GPUs, where that is known."""
+        there = [self.node_by_name[name] for name in nodes]
+        shapes = (one for one in self.shapes[task.name] if one.hosts == len(there) and gpus in (None, one.gpus))
+        duration = next(shapes).share.duration_on(there[0])
+        assert duration is not None, f"BUG: how long {task.name} takes on {nodes[0]} is not known"  # noqa: S101
+        return duration.times(task.crossing(there))
+
+    def domains(self, task: Task, shape: Shape) -> list[tuple[Node, ...]]:
+        """Return sets of nodes of one kind, any `hosts` of which can run the task so, the narrowest sets first."""
+        found: dict[tuple[str, ...], tuple[Node, ...]] = {}
+        fitting = [node for node in self.nodes if lacks(node, shape.share) is None]
+        if task.within == "block":
+            fitting = [node for node in fitting if node.block is not None]
+        levels = {"rack": ("rack",), "block": ("rack", "block"), None: ("rack", "block", "fleet")}[task.within]
+        for level in levels if shape.hosts > 1 else ("host",):
+            together: dict[object, list[Node]] = {}
+            for node in fitting:
+                block = node.block if task.within == "block" else None
+                together.setdefault((node.sku, block, _WITHIN[level](node)), []).append(node)
+            for nodes in together.values():
+                if len(nodes) >= shape.hosts:
+                    found.setdefault(tuple(node.name for node in nodes), tuple(nodes))
+        return list(found.values())
+
     @cached_property
     def eligible(self) -> dict[str, tuple[Node, ...]]:
-        """The nodes that each task could run on, were it alone, by the task's name."""
-        return {task.name: tuple(node for node in self.nodes if lacks(node, task) is None) for task in self.tasks}
+        """The nodes that could carry each task, or a share of it, were it alone, by the task's name."""
+        return {
+            name: tuple(node for node in self.nodes if any(lacks(node, shape.share) is None for shape in shapes))
+            for name, shapes in self.shapes.items()
+        }
 
     @cached_property
     def order(self) -> tuple[Task, ...]:
@@ -299,9 +397,54 @@ class Problem:
             for each in task.inputs:
                 yield self.task_by_name[each.task], task, each.bytes
 
+    def medium(self, before: Sequence[str], after: Sequence[str]) -> Medium:
+        """Return what data takes from the nodes of a task to those of another: of several the longest way."""
+        nodes = [self.node_by_name[name] for name in {*before, *after}]
+        if len(nodes) > 1 and self.network.path == "direct":
+            return "rack" if crossings(nodes) == 0 else "cross_rack"
+        return "local" if len(nodes) == 1 else "storage"
+
     def transfer_seconds(self, size_bytes: int, source: Node, target: Node) -> int:
         """Return how long bytes take from node to node."""
         return self.network.seconds(self.network.medium(source, target), size_bytes)
+
+
+# What nodes share that are within one of each; a node without a rack shares a rack with no other.
+_WITHIN: dict[str, Callable[[Node], object]] = {
+    "host": lambda node: node.name,
+    "rack": lambda node: node.rack or (node.name,),
+    "block": lambda node: node.block,
+    "fleet": lambda _: None,
+}
+
+
+def crossings(nodes: Sequence[Node]) -> int:
+    """Return whether nodes are in one rack (0), in several (1), or in several blocks (2)."""
+    racks, blocks = (len({_WITHIN[level](node) for node in nodes}) for level in ("rack", "block"))
+    return 0 if racks == 1 else min(blocks, 2)
+
+
+def _shapes(task: Task, sizes: Sequence[int]) -> Iterator[Shape]:
+    """Yield the ways to run a task of one size: on one node, on as many as it says, or on as few as have its GPUs.
+
+    `sizes` are the numbers of GPUs that nodes have.
+    """
+    if task.hosts is not None or task.gpus <= max(sizes, default=task.gpus):
+        yield Shape(task.hosts or 1, _share(task, task.hosts or 1))
+        return
+    counts = sorted({-(-int(task.gpus) // size) for size in sizes})
+    shapes = [Shape(hosts, _share(task, hosts)) for hosts in counts if not task.gpus % hosts]
+    yield from shapes or [Shape(1, task)]
+
+
+def _share(task: Task, hosts: int) -> Task:
+    """Return what one of so many nodes carries of a task, rounded up."""
+    if hosts == 1:
+        return task
+    millis = ceil(Fraction(task.cpus) * 1000 / hosts)
+    cpus = -(-millis // 1000) if isinstance(task.cpus, int) else Decimal(millis) / 1000
+    memory, ssd = -(-task.memory_bytes // hosts), -(-task.ssd_bytes // hosts)
+    return replace(task, cpus=cpus, memory_bytes=memory, gpus=int(task.gpus) // hosts, ssd_bytes=ssd)
 
 
 def lacks(node: Node, task: Task) -> str | None:
@@ -353,18 +496,3 @@ def _figures(about: Task | Node) -> tuple[Amount, Amount, Amount, Amount]:
 def _not_negative(about: str, *figures: Amount) -> None:
     if min(figures) < 0:
         raise ProblemError(f"{about} has a figure below 0")
-
-
-def means(said: str, kind: str) -> bool:
-    """Say whether a name, as people write it ("H100", "NVIDIA H100 80GB HBM3"), is of a kind of the ledger."""
-    return _words(said) <= _words(kind)
-
-
-def meant(said: Iterable[str], kind: str) -> str | None:
-    """Return which of the names is of a kind, the most exact one; None where none is."""
-    return max((name for name in said if means(name, kind)), key=lambda name: len(_words(name)), default=None)
-
-
-@lru_cache(maxsize=4096)
-def _words(name: str) -> frozenset[str]:
-    return frozenset(sku(name, None).casefold().split("-"))

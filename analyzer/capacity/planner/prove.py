@@ -1,16 +1,15 @@
 """Ask CP-SAT for the shortest plan, and for the plan that keeps a deadline with the least change; where it is small.
 
 The process is started before the problem is known, so that its libraries are loaded when heuristics have their hint.
-The model is written as the text of a CpModelProto. A task has one start and one literal a node that it may run on. A
-node's resource is one cumulative constraint over the optional intervals of the tasks that may run there. An edge has
-two literals, "same node" and "same rack", each of which shortens its transfer: m² clauses an edge for all pairs of
-nodes were too many.
+The model is written as the text of a CpModelProto. A task has one start and one literal a node that it may run on, a
+gang one of each node in each of its modes. A node's resource is one cumulative constraint over the optional intervals
+there. An edge has two literals, "same node" and "same rack", each of which shortens its transfer.
 """
 
 import json
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -33,6 +32,16 @@ from analyzer.capacity.planner.schedule import Schedule, late_seconds, task_cost
 
 _HIGHEST = 2**62
 Terms = dict[int, int]  # a variable and its coefficient
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One form of a task in one set of nodes: `literal` says that it runs so, and `on` which nodes it takes."""
+
+    literal: int
+    form: int
+    seconds: int
+    on: dict[int, int]
 
 
 @dataclass
@@ -59,6 +68,16 @@ class Text:
         """Demand that a sum is no less."""
         self.constraint(f"linear {{ vars: {list(terms)} coeffs: {list(terms.values())} domain: [{low}, {_HIGHEST}] }}")
 
+    def exactly(self, terms: Terms, value: int) -> None:
+        """Demand that a sum has a value."""
+        self.constraint(f"linear {{ vars: {list(terms)} coeffs: {list(terms.values())} domain: [{value}, {value}] }}")
+
+    def fixed(self, begin: int, end: int) -> int:
+        """Add an interval that always is; return its number."""
+        return self.constraint(
+            f"interval {{ start {{ offset: {begin} }} size {{ offset: {end - begin} }} end {{ offset: {end} }} }}"
+        )
+
     def any_of(self, literals: Sequence[int]) -> None:
         """Demand that one of the literals holds; the negation of v is -v - 1."""
         self.constraint(f"bool_or {{ literals: {list(literals)} }}")
@@ -75,6 +94,7 @@ class _CpModel:
         self._hint, self.horizon = hint, horizon
         self._tails = tails_of(instance)
         self.starts = [self._start(task, head) for task, head in enumerate(heads_of(instance))]
+        self.modes: list[list[Mode]] = [[] for _ in self.starts]
         self.runs_on = [self._literals(task) for task in range(len(self.starts))]
         self._racks: list[dict[int, int]] = [{} for _ in self.starts]
         self._capacities()
@@ -85,14 +105,24 @@ class _CpModel:
 
     def schedule(self, values: Sequence[int]) -> Schedule:
         """Return the schedule that a solution stands for."""
-        nodes = tuple(next(n for n, literal in there.items() if values[literal]) for there in self.runs_on)
-        return Schedule(nodes, tuple(values[start] for start in self.starts))
+        places = []
+        for there, modes in zip(self.runs_on, self.modes, strict=True):
+            if modes:
+                mode = next(mode for mode in modes if values[mode.literal])
+                nodes = [node for node, literal in mode.on.items() if values[literal]]
+                places.append(self.instance.place(mode.form, nodes))
+            else:
+                places.append(next(n for n, literal in there.items() if values[literal]))
+        return Schedule(tuple(places), tuple(values[start] for start in self.starts))
 
     def _start(self, task: int, head: int) -> int:
         latest = self.horizon - self._tails[task] - self.instance.least_seconds[task]
         return self.text.variable(head, latest, self._hint.starts[task])
 
     def _literals(self, task: int) -> dict[int, int]:
+        if not self.instance.is_plain[task]:
+            self._add_modes(task)
+            return {}
         choices = self.instance.choices[task]
         least = int(len(choices) == 1)
         literals = {node: self.text.variable(least, 1, int(self._hint.nodes[task] == node)) for node in choices}
@@ -102,31 +132,75 @@ class _CpModel:
                 self.text.at_least({self.starts[task]: 1, literal: -self.instance.available[node]}, 0)
         return literals
 
+    def _add_modes(self, task: int) -> None:
+        """Let a task run in one mode: in a rack, in a block, or across them, on as many nodes of it as it needs."""
+        place, instance = self._hint.nodes[task], self.instance
+        at, hinted, nodes = instance.form_of(task, place), set(instance.nodes_of(place)), instance.problem.nodes
+        for number, form in enumerate(instance.forms[task]):
+            for domain in form.domains:
+                is_hint = (
+                    form is at
+                    and hinted <= set(domain)
+                    and not any(self.text.hint[mode.literal] for mode in self.modes[task])
+                )
+                literal = self.text.variable(0, 1, int(is_hint))
+                on = {node: self.text.variable(0, 1, int(is_hint and node in hinted)) for node in domain}
+                self.text.exactly({**dict.fromkeys(on.values(), 1), literal: -form.hosts}, 0)
+                across = sorted(domain, key=lambda node: (nodes[node].block or "", instance.rack[node], node))
+                farthest = instance.place(number, [*across[: form.hosts - 1], across[-1]])
+                self.modes[task].append(Mode(literal, number, instance.seconds_on(task, farthest), on))
+                for node, there in on.items():
+                    if instance.available[node] > instance.earliest[task]:
+                        self.text.at_least({self.starts[task]: 1, there: -instance.available[node]}, 0)
+        self.text.constraint(f"exactly_one {{ literals: {[mode.literal for mode in self.modes[task]]} }}")
+
     def longer(self, task: int) -> Terms:
         """Return by how much a task takes longer than at least where it runs, as terms that take it off a sum."""
         least = self.instance.least_seconds[task]
+        if self.modes[task]:
+            return {mode.literal: least - mode.seconds for mode in self.modes[task] if mode.seconds != least}
         more = {literal: least - self.instance.seconds_on(task, node) for node, literal in self.runs_on[task].items()}
         return {literal: seconds for literal, seconds in more.items() if seconds}
 
     def _capacities(self) -> None:
         for node, has in enumerate(self.instance.has):
-            there = [task for task, literals in enumerate(self.runs_on) if node in literals]
-            tasks = [task for task in there if self.instance.seconds_on(task, node)]
-            intervals = {task: self._interval(task, node) for task in tasks}
+            runs = [*self._runs_on(node)]
             for resource in range(len(RESOURCES)):
-                needs = {task: self.instance.needs[task][resource] for task in tasks}
-                if sum(needs.values()) > has[resource]:
-                    taking = [task for task in tasks if needs[task]]
-                    demands = " ".join(f"demands {{ offset: {needs[task]} }}" for task in taking)
-                    numbers = [intervals[task] for task in taking]
-                    self.text.constraint(
-                        f"cumulative {{ capacity {{ offset: {has[resource]} }} intervals: {numbers} {demands} }}"
-                    )
+                needs = [(interval, take[resource]) for interval, take in runs if take[resource]]
+                if sum(need for _, need in needs) > has[resource]:
+                    self._cumulative(has[resource], needs)
+            away = [self.text.fixed(begin, end) for begin, end in self.instance.away_of(node)]
+            if away and runs:  # it carries any number of tasks, and none of them beside that
+                self._cumulative(len(runs), [*((one, len(runs)) for one in away), *((one, 1) for one, _ in runs)])
+        for name, count in self.instance.problem.licences:
+            held = [
+                (self._interval(self.starts[at], mode.literal, mode.seconds), dict(task.licences)[name])
+                for at, task in enumerate(self.instance.problem.tasks)
+                for mode in self.modes[at]
+                if mode.seconds and dict(task.licences).get(name)
+            ]
+            if held:
+                self._cumulative(count, held)
 
-    def _interval(self, task: int, node: int) -> int:
-        start, seconds = f"vars: [{self.starts[task]}] coeffs: [1]", self.instance.seconds_on(task, node)
+    def _runs_on(self, node: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield an interval of each task that may run on a node, in each of its modes, and what it takes."""
+        for task, literals in enumerate(self.runs_on):
+            if node in literals and (seconds := self.instance.seconds_on(task, node)):
+                yield self._interval(self.starts[task], literals[node], seconds), self.instance.needs[task]
+            for mode in self.modes[task]:
+                if node in mode.on and mode.seconds:
+                    needs = self.instance.forms[task][mode.form].needs
+                    yield self._interval(self.starts[task], mode.on[node], mode.seconds), needs
+
+    def _cumulative(self, capacity: int, needs: Sequence[tuple[int, int]]) -> None:
+        demands = " ".join(f"demands {{ offset: {need} }}" for _, need in needs)
+        numbers = [interval for interval, _ in needs]
+        self.text.constraint(f"cumulative {{ capacity {{ offset: {capacity} }} intervals: {numbers} {demands} }}")
+
+    def _interval(self, start_at: int, literal: int, seconds: int) -> int:
+        start = f"vars: [{start_at}] coeffs: [1]"
         return self.text.constraint(
-            f"enforcement_literal: [{self.runs_on[task][node]}] interval {{ start {{ {start} }} "
+            f"enforcement_literal: [{literal}] interval {{ start {{ {start} }} "
             f"size {{ offset: {seconds} }} end {{ {start} offset: {seconds} }} }}"
         )
 
@@ -147,6 +221,7 @@ class _CpModel:
             self.text.hint[ours[place]] and self.text.hint[theirs[place]] for place in ours.keys() & theirs.keys()
         )
         together = self.text.variable(0, 1, int(hint))
+        self.text.any_of([-together - 1, *ours.values()])  # a gang may be in no one place
         for place, literal in ours.items():
             self.text.any_of([-together - 1, -literal - 1, *([theirs[place]] if place in theirs else [])])
             if is_slower and place in theirs:
@@ -154,7 +229,12 @@ class _CpModel:
         return together
 
     def _nodes_of(self, task: int) -> dict[int, int]:
-        return self.runs_on[task]
+        """Return a literal a node that the task may run on alone."""
+        alone: dict[int, list[int]] = {}
+        for mode in self.modes[task]:
+            if self.instance.forms[task][mode.form].hosts == 1:
+                alone.setdefault(next(iter(mode.on)), []).append(mode.literal)
+        return self.runs_on[task] or {node: self._one_of(literals) for node, literals in alone.items()}
 
     def _racks_of(self, task: int) -> dict[int, int]:
         """Return a literal a rack that the task may run in: its node's, where the rack has one for it."""
@@ -162,12 +242,18 @@ class _CpModel:
             nodes: dict[int, list[int]] = {}
             for node, literal in self.runs_on[task].items():
                 nodes.setdefault(self.instance.rack[node], []).append(literal)
+            for mode in self.modes[task]:
+                racks = {self.instance.rack[node] for node in mode.on}
+                if len(racks) == 1:
+                    nodes.setdefault(racks.pop(), []).append(mode.literal)
             for rack, literals in nodes.items():
-                self._racks[task][rack] = literals[0] if len(literals) == 1 else self._one_of(literals)
+                self._racks[task][rack] = self._one_of(literals)
         return self._racks[task]
 
     def _one_of(self, literals: list[int]) -> int:
         """Return a literal that holds just where one of these does, of which at most one can."""
+        if len(literals) == 1:
+            return literals[0]
         either = self.text.variable(0, 1, int(any(self.text.hint[literal] for literal in literals)))
         self.text.constraint(f"exactly_one {{ literals: {[-either - 1, *literals]} }}")
         return either
@@ -186,8 +272,7 @@ _GRACE_SECONDS = 2.0  # a solver looks at its clock between steps; after that it
 class SolverProcess:
     """One module that reads its one question, as JSON, first; lines of JSON come out, the last of which counts.
 
-    The answer goes to a file: neither side then waits for the other to read, and what was told before the end is not
-    lost. A process can be made before its question is known, and has its libraries loaded when it is asked.
+    The answer goes to a file: neither side waits for the other, and what was told before the end is not lost.
     """
 
     def __init__(self, module: str) -> None:
@@ -257,8 +342,13 @@ def has_cp_sat() -> bool:
 
 
 def is_small(instance: Instance) -> bool:
-    """Whether a model of it is worth a try."""
-    return sum(map(len, instance.choices)) <= _LITERALS_MOST
+    """Whether a model of it is worth a try, and says all: data of a gang is never slower within a rack than across."""
+    gangs = [task for task, is_plain in enumerate(instance.is_plain) if not is_plain]
+    literals = sum(len(domain) for task in gangs for form in instance.forms[task] for domain in form.domains)
+    literals += sum(len(choices) for task, choices in enumerate(instance.choices) if instance.is_plain[task])
+    delays = [each for task in gangs for _, each in (*instance.before[task], *instance.after[task])]
+    is_whole = all(each[LOCAL] <= each[RACK] <= each[CROSS_RACK] for each in delays)
+    return literals <= _LITERALS_MOST and is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,8 +470,14 @@ def _cost(model: _CpModel) -> list[_Objective]:
     """Return what the plan costs, where every node that a task may take has a price."""
     costs: Terms = {}
     for task, there in enumerate(model.runs_on):
-        for node, literal in there.items():
-            cost = task_cost_micros(model.instance, task, node)
+        alone = [(literal, node) for node, literal in there.items()]
+        for mode in model.modes[task]:
+            hosts = model.instance.forms[task][mode.form].hosts
+            if hosts > 1 and any(model.instance.problem.nodes[node].price_micros_per_hour for node in mode.on):
+                return []
+            alone += [(mode.literal, model.instance.place(mode.form, [*mode.on][:1]))] if hosts == 1 else []
+        for literal, place in alone:
+            cost = task_cost_micros(model.instance, task, place)
             if cost is None:
                 return []
             costs[literal] = cost

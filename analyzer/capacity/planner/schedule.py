@@ -56,9 +56,26 @@ class _Timetable:
         return step
 
 
+def timetables(instance: Instance, mirrored_at: int | None = None) -> list[_Timetable]:
+    """Return the timetable of each node, full while it is away, and last that of the licences.
+
+    `mirrored_at`: time counts back from there.
+    """
+    tables = [_Timetable(free, instance.guard) for free in instance.free]
+    for node, (table, free) in enumerate(zip(tables, instance.free, strict=True)):
+        spans = [*instance.away_of(node)]
+        if mirrored_at is None:
+            spans.append((0, instance.available[node]))
+        else:
+            spans = [(max(0, mirrored_at - end), mirrored_at - begin) for begin, end in spans if begin < mirrored_at]
+        for begin, end in spans:
+            table.book(begin, end - begin, free - instance.guard)
+    return [*tables, _Timetable(*instance.licences)]
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Each task's node and start, by position."""
+    """Each task's place (see Instance) and start, by position."""
 
     nodes: tuple[int, ...]
     starts: tuple[int, ...]
@@ -85,23 +102,89 @@ def by_priority(instance: Instance, priority: Sequence[float]) -> list[int]:
 
 
 def ready_at(instance: Instance, task: int, node: int, nodes: Sequence[int], ends: Sequence[int]) -> int:
-    """Return when a task's inputs have arrived at a node, and node and task are there."""
-    ready = max(instance.earliest[task], instance.available[node])
+    """Return when a task's inputs have arrived at a place, and its nodes and the task are there."""
+    if node < len(instance.available):
+        return max(instance.available[node], _arrives_at(instance, task, node, nodes, ends))
+    there = max(instance.available[each] for each in instance.nodes_of(node))
+    return max(there, _arrives_at(instance, task, node, nodes, ends))
+
+
+def _arrives_at(instance: Instance, task: int, node: int, nodes: Sequence[int], ends: Sequence[int]) -> int:
+    ready = instance.earliest[task]
     for source, delays in instance.before[task]:
         arrived = ends[source] + delays[instance.medium(nodes[source], node)]
         ready = max(ready, arrived)
     return ready
 
 
+def slot(instance: Instance, tables: Sequence[_Timetable], task: int, place: int, ready: int) -> int:
+    """Return the first moment from `ready` on at which all nodes of a place, and the licences, have room for a task."""
+    holds, seconds = instance.holds(task, place), instance.seconds_on(task, place)
+    while True:
+        start = max(tables[at].earliest(ready, seconds, need) for at, need in holds)
+        if start == ready:
+            return start
+        ready = start
+
+
+def occupy(instance: Instance, tables: Sequence[_Timetable], task: int, place: int, start: int) -> None:
+    """Take what a task needs at a place from `start` on; it must fit."""
+    for at, need in instance.holds(task, place):
+        tables[at].book(start, instance.seconds_on(task, place), need)
+
+
+def _first_end(
+    instance: Instance, tables: Sequence[_Timetable], task: int, fixed: Sequence[int], at: tuple[list[int], list[int]]
+) -> tuple[int, int]:
+    """Return the place, and the start there, at which a task that is not plain ends first; `at`: places and ends."""
+    places = fixed or (
+        _freest(instance, tables, task, form, domain, at)
+        for form, each in enumerate(instance.forms[task])
+        for domain in each.domains
+    )
+    starts = {place: slot(instance, tables, task, place, ready_at(instance, task, place, *at)) for place in places}
+    place = min(starts, key=lambda place: starts[place] + instance.seconds_on(task, place))
+    return place, starts[place]
+
+
+def _freest(
+    instance: Instance,
+    tables: Sequence[_Timetable],
+    task: int,
+    number: int,
+    domain: Sequence[int],
+    at: tuple[list[int], list[int]],
+) -> int:
+    """Return the nodes of a domain that are the first to have room at once."""
+    form = instance.forms[task][number]
+    place = instance.place(number, domain[: form.hosts])
+    if len(domain) == form.hosts:
+        return place
+    start, seconds = _arrives_at(instance, task, place, *at), instance.seconds_on(task, place)
+    while True:
+        free_from = {node: tables[node].earliest(start, seconds, form.need) for node in domain}
+        first = sorted(domain, key=lambda node: free_from[node])[: form.hosts]
+        if free_from[first[-1]] == start:
+            return instance.place(number, first)
+        start = free_from[first[-1]]
+
+
 def insert(instance: Instance, order: Sequence[int], pick: Sequence[Sequence[int]]) -> Schedule:
     """Place each task in turn on that of its nodes where it ends first, gaps between earlier tasks included.
 
-    `pick` gives the nodes that each task may take, the one to prefer among equals first.
+    `pick` gives the places that each task may take, the one to prefer among equals first; none is all that there are
+    for a task that is not plain.
     """
-    tables = [_Timetable(free, instance.guard) for free in instance.free]
+    tables = timetables(instance)
     count, kind = len(instance.choices), instance.kind
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
     for task in order:
+        if not instance.is_plain[task]:
+            chosen, earliest = _first_end(instance, tables, task, pick[task], (nodes, ends))
+            occupy(instance, tables, task, chosen, earliest)
+            nodes[task], starts[task] = chosen, earliest
+            ends[task] = earliest + instance.seconds_on(task, chosen)
+            continue
         by_kind, need = instance.seconds[task], instance.need[task]
         chosen, earliest, lasts = -1, 0, 0
         for node in pick[task]:
@@ -124,7 +207,7 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
     """
     ends = instance.ends(schedule.nodes, schedule.starts)
     horizon = max(horizon, *ends)
-    tables = [_Timetable(free, instance.guard) for free in instance.free]
+    tables = timetables(instance, horizon)
     place = {task: at for at, task in enumerate(instance.order)}
     latest = [0] * len(ends)
     for task in sorted(range(len(ends)), key=lambda task: (-ends[task], -place[task])):
@@ -135,10 +218,9 @@ def latest_starts(instance: Instance, schedule: Schedule, horizon: int) -> list[
         node = schedule.nodes[task]
         for following, delays in instance.after[task]:
             last_end = min(last_end, latest[following] - delays[instance.medium(node, schedule.nodes[following])])
-        seconds = instance.seconds_on(task, node)
-        mirrored = tables[node].earliest(horizon - last_end, seconds, instance.need[task])
-        tables[node].book(mirrored, seconds, instance.need[task])
-        latest[task] = horizon - mirrored - seconds
+        mirrored = slot(instance, tables, task, node, horizon - last_end)
+        occupy(instance, tables, task, node, mirrored)
+        latest[task] = horizon - mirrored - instance.seconds_on(task, node)
     return latest
 
 
@@ -160,9 +242,14 @@ def _holder(instance: Instance, schedule: Schedule, ends: Sequence[int], task: i
     for source, delays in instance.before[task]:
         if ends[source] + delays[instance.medium(schedule.nodes[source], node)] == start:
             return source
-    if start == max(instance.earliest[task], instance.available[node]):
+    there = {at for at, _ in instance.holds(task, node)}
+    if start == max(instance.earliest[task], *(instance.available[at] for at in instance.nodes_of(node))):
         return None
-    left = [other for other in range(len(ends)) if schedule.nodes[other] == node and ends[other] == start]
+    left = [
+        other
+        for other in range(len(ends))
+        if ends[other] == start and not there.isdisjoint(at for at, _ in instance.holds(other, schedule.nodes[other]))
+    ]
     return max(left, key=lambda other: instance.need[other], default=None)
 
 
@@ -191,16 +278,13 @@ def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Bindi
     end = schedule.makespan(instance)
     horizon = end if problem.deadline_seconds is None else max(end, problem.deadline_seconds)
     latest = latest_starts(instance, schedule, horizon)
+    ends = instance.ends(schedule.nodes, schedule.starts)
     placements = [
-        Placement(task.name, problem.nodes[node].name, start, end, last)
-        for task, node, start, end, last in zip(
-            problem.tasks,
-            schedule.nodes,
-            schedule.starts,
-            instance.ends(schedule.nodes, schedule.starts),
-            latest,
-            strict=True,
+        Placement(task.name, node, start, end, last, tuple(beside), instance.gpus_at(at, place))
+        for at, (task, place, start, end, last) in enumerate(
+            zip(problem.tasks, schedule.nodes, schedule.starts, ends, latest, strict=True)
         )
+        for node, *beside in [instance.names_of(place)]
     ]
     return Plan(
         solver=solver,
@@ -214,7 +298,7 @@ def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Bindi
 
 def _transfers(instance: Instance, schedule: Schedule) -> list[Transfer]:
     """Return what moves: an edge without bytes moves nothing."""
-    tasks, nodes = instance.problem.tasks, instance.problem.nodes
+    tasks = instance.problem.tasks
     number = {task.name: at for at, task in enumerate(tasks)}
     found = []
     for after, task in enumerate(tasks):
@@ -225,7 +309,7 @@ def _transfers(instance: Instance, schedule: Schedule) -> list[Transfer]:
                 continue
             medium = instance.medium(schedule.nodes[before], schedule.nodes[after])
             ends = schedule.starts[before] + instance.seconds_on(before, schedule.nodes[before])
-            source, target = nodes[schedule.nodes[before]].name, nodes[schedule.nodes[after]].name
+            source, target = (instance.names_of(schedule.nodes[at])[0] for at in (before, after))
             arrives = ends + delays[before][medium]
             found.append(Transfer(each.task, task.name, source, target, each.bytes, ends, arrives, MEDIA[medium]))
     return found
@@ -238,24 +322,26 @@ def cost_micros(instance: Instance, schedule: Schedule) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
-def task_cost_micros(instance: Instance, task: int, node: int) -> int | None:
-    """Return what a task costs on a node: the node's price for as long as it runs, for the largest share that it takes.
+def task_cost_micros(instance: Instance, task: int, place: int) -> int | None:
+    """Return what a task costs at a place: each node's price for as long as it runs, for the largest share of it.
 
     Half of the CPUs and one of eight GPUs is half of the node: nobody else can use it better. Rounded up.
     """
-    price = instance.problem.nodes[node].price_micros_per_hour
-    if price is None:
-        return None
-    seconds = instance.seconds_on(task, node)
-    shares = zip(instance.needs[task], instance.has[node], strict=True)
-    return max((-(-price * seconds * need // (HOUR_SECONDS * has)) for need, has in shares if need), default=0)
+    seconds, needs, total = instance.seconds_on(task, place), instance.form_of(task, place).needs, 0
+    for node in instance.nodes_of(place):
+        price = instance.problem.nodes[node].price_micros_per_hour
+        if price is None:
+            return None
+        shares = zip(needs, instance.has[node], strict=True)
+        total += max((-(-price * seconds * need // (HOUR_SECONDS * has)) for need, has in shares if need), default=0)
+    return total
 
 
 def change_key(instance: Instance, schedule: Schedule) -> tuple[int, int, int, int]:
     """Return what is to be little where a deadline is kept: moves, delay, cost where it is known, then the end."""
     moves, delay = 0, 0
     for task, node, start in zip(instance.problem.tasks, schedule.nodes, schedule.starts, strict=True):
-        moves += _is_moved(task, instance.problem.nodes[node].name)
+        moves += _is_moved(task, instance.names_of(node))
         delay += _delay_seconds(task, start)
     return moves, delay, cost_micros(instance, schedule) or 0, schedule.makespan(instance)
 
@@ -265,7 +351,7 @@ def changes(problem: Problem, plan: Plan) -> tuple[Change, ...]:
     found = []
     for task in problem.tasks:
         placed = plan.by_task[task.name]
-        moved, delay = _is_moved(task, placed.node), _delay_seconds(task, placed.start_seconds)
+        moved, delay = _is_moved(task, placed.nodes), _delay_seconds(task, placed.start_seconds)
         if moved or delay:
             found.append(
                 Change(
@@ -280,8 +366,8 @@ def changes(problem: Problem, plan: Plan) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda each: (each.to_node is None, -each.delay_seconds)))
 
 
-def _is_moved(task: Task, node: str) -> bool:
-    return task.planned.node is not None and task.planned.node != node
+def _is_moved(task: Task, nodes: Sequence[str]) -> bool:
+    return task.planned.node is not None and task.planned.node not in nodes
 
 
 def _delay_seconds(task: Task, start: int) -> int:

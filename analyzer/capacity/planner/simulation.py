@@ -1,10 +1,10 @@
 """What a plan comes to when its tasks take as long as they do: its nodes and order are kept, its durations drawn.
 
-A task starts as soon as its inputs are there and its node has room, whoever left it. Tasks that wait for a node are
-served in the order of the plan: one that finds no room has the first claim to what comes free. A task goes ahead of one
-before it in the plan whose inputs are late, though not before its own planned start: until then the plan keeps the room
-for the other. So no draw can overfill a node, none looks at durations that are not known yet, and with the planned
-durations nothing is later than planned, but for transfers, which share their links.
+A task starts as soon as its inputs are there and its node has room, whoever left it; a gang when all of its nodes have.
+Tasks that wait for a node are served in the order of the plan: one that finds no room has the first claim to what comes
+free. A task goes ahead of one before it in the plan whose inputs are late, or which would not end before the node goes
+away, though not before its own planned start: until then the plan keeps the room for the other. So no draw can overfill
+a node, and with the planned durations nothing is later than planned, but for transfers, which share their links.
 """
 
 from collections import Counter
@@ -90,16 +90,18 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One task of the replay: no earlier than `release`, after its transfers, and with `need` of what its node has."""
+    """One task of the replay: no earlier than `release`, after its transfers, and with what it `holds`.
+
+    That is so much, packed, of each of its nodes, and last of the licences (see Instance).
+    """
 
     task: Task
     release: int
     transfers: tuple[Transfer, ...]
-    node: int
-    need: int  # packed, see Instance
+    holds: tuple[tuple[int, int], ...]
     planned: int  # its start, in seconds
     deadline_seconds: int | None  # the earlier of its own and that of all
-    duration: Duration  # on the plan's node
+    duration: Duration  # on the plan's nodes
 
 
 def _steps_of(problem: Problem, plan: Plan) -> list[Step]:
@@ -107,27 +109,28 @@ def _steps_of(problem: Problem, plan: Plan) -> list[Step]:
     depth = {task.name: number for number, task in enumerate(problem.order)}
     placements = sorted(plan.placements, key=lambda each: (each.start_seconds, depth[each.task]))
     number = {each.task: at for at, each in enumerate(placements)}
-    node_number = {node.name: at for at, node in enumerate(problem.nodes)}
-    need = dict(zip(problem.task_by_name, Instance(problem).need, strict=True))
+    at_node = {node.name: at for at, node in enumerate(problem.nodes)}
+    instance = Instance(problem)
+    at_task = {task.name: at for at, task in enumerate(problem.tasks)}
     steps = []
     for placed in placements:
-        task, node = problem.task_by_name[placed.task], problem.node_by_name[placed.node]
+        task, nodes = problem.task_by_name[placed.task], [problem.node_by_name[name] for name in placed.nodes]
         deadlines = [each for each in (task.deadline_seconds, problem.deadline_seconds) if each is not None]
         transfers = tuple(
             _transfer(problem, plan.by_task[each.task], placed, number[each.task], each.bytes) for each in task.inputs
         )
-        release = max(task.earliest_start_seconds, node.available_from_seconds)
-        duration = task.duration_on(node)
-        assert duration is not None, f"BUG: how long {task.name} takes on {node.name} is not known"  # noqa: S101
+        release = max(task.earliest_start_seconds, *(node.available_from_seconds for node in nodes))
+        duration = problem.duration_on(task, placed.nodes, placed.gpus)
         due = min(deadlines, default=None)
-        at = node_number[node.name]
-        steps.append(Step(task, release, transfers, at, need[task.name], placed.start_seconds, due, duration))
+        place = instance.place_of(at_task[task.name], [at_node[name] for name in placed.nodes], placed.gpus)
+        holds = tuple(instance.holds(at_task[task.name], place))
+        steps.append(Step(task, release, transfers, holds, placed.start_seconds, due, duration))
     return steps
 
 
 def _transfer(problem: Problem, before: Placement, after: Placement, number: int, size_bytes: int) -> Transfer:
     source, target = problem.node_by_name[before.node], problem.node_by_name[after.node]
-    medium = problem.network.medium(source, target)
+    medium = problem.medium(before.nodes, after.nodes)
     links = {
         "local": (f"disk of {source.name}",),
         "rack": (f"port out of {source.name}", f"port into {target.name}"),
@@ -142,12 +145,17 @@ class Replay:
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.steps = _steps_of(problem, plan)
-        self.free = Instance(problem).free
-        self.guard = Instance(problem).guard
+        instance = Instance(problem)
+        licences, guard = instance.licences
+        self.free = [*instance.free, licences]
+        self.guards = [*(instance.guard for _ in instance.free), guard]
+        self.away = [*([*instance.away_of(node)] for node in range(len(instance.free))), []]
         self.sends: list[list[tuple[int, Transfer]]] = [[] for _ in self.steps]
-        self.queues: list[list[int]] = [[] for _ in self.free]  # of each node, in the order of the plan
+        # Of each node, and last of the licences, who holds any of it, in the order of the plan.
+        self.queues: list[list[int]] = [[] for _ in self.free]
         for at, step in enumerate(self.steps):
-            self.queues[step.node].append(at)
+            for pool, _ in step.holds:
+                self.queues[pool].append(at)
             for transfer in step.transfers:
                 self.sends[transfer.before].append((at, transfer))
 
@@ -162,7 +170,7 @@ class Replay:
 
 
 _HAIR = 1e-6  # seconds: less than this is left of a transfer only by rounding
-_END, _WAKE, _RELEASE = range(3)
+_END, _WAKE, _RELEASE, _BACK = range(4)
 
 
 class _Course:
@@ -177,6 +185,8 @@ class _Course:
         self._has_started = [False] * len(steps)
         self._waits = [1 + len(step.transfers) for step in steps]  # one for its release
         self._coming = [(float(step.release), _RELEASE, at) for at, step in enumerate(steps)]
+        back = {(float(end), pool) for pool, spans in enumerate(replay.away) for _, end in spans}
+        self._coming += [(end, _BACK, pool) for end, pool in back]
         heapify(self._coming)
         # Of each transfer under way: the task that waits for it, the seconds left at full rate, its links.
         self._moving: list[tuple[int, float, tuple[str, ...]]] = []
@@ -193,20 +203,24 @@ class _Course:
                 self._arrived(touched)
             while self._coming and self._coming[0][0] <= self._now:
                 self._came(*heappop(self._coming)[1:], touched)
-            for node in touched:
-                self._serve(node)
+            while touched:
+                self._serve(touched.pop(), touched)
         if min(self._ends) < 0:
             raise AssertionError("BUG: a task never started: validate the plan first")
         return [ceil(end - _HAIR) for end in self._ends]
 
     def _came(self, kind: int, at: int, touched: set[int]) -> None:
-        step = self._replay.steps[at]
         if kind == _RELEASE:
             self._less(at, touched)
             return
-        touched.add(step.node)
+        if kind == _BACK:
+            touched.add(at)
+            return
+        step = self._replay.steps[at]
+        touched.update(pool for pool, _ in step.holds)
         if kind == _END:
-            self._free[step.node] += step.need if self._seconds[at] else 0
+            for pool, need in step.holds if self._seconds[at] else ():
+                self._free[pool] += need
             sends = [(after, transfer) for after, transfer in self._replay.sends[at] if transfer.seconds]
             for after, transfer in self._replay.sends[at]:
                 if not transfer.seconds:
@@ -224,17 +238,17 @@ class _Course:
         step = self._replay.steps[at]
         if not self._seconds[at]:  # what ends as it starts takes nothing
             self._start(at)
-        touched.add(step.node)
+        touched.update(pool for pool, _ in step.holds)
         if step.planned > self._now:
             heappush(self._coming, (float(step.planned), _WAKE, at))
 
-    def _serve(self, node: int) -> None:
-        """Start what waits for the node and finds room, in the order of the plan."""
-        queue, steps, guard = self._replay.queues[node], self._replay.steps, self._replay.guard
-        first = self._first[node]
+    def _serve(self, pool: int, touched: set[int]) -> None:
+        """Start what waits for a node and finds room, in the order of the plan."""
+        queue, steps = self._replay.queues[pool], self._replay.steps
+        first = self._first[pool]
         while first < len(queue) and self._has_started[queue[first]]:
             first += 1
-        self._first[node] = first
+        self._first[pool] = first
         overtakes = False
         for place in range(first, len(queue)):
             at = queue[place]
@@ -242,13 +256,41 @@ class _Course:
                 continue
             if overtakes and steps[at].planned > self._now:
                 return
-            if self._waits[at]:
+            if self._waits[at] or self._is_away(at):
                 overtakes = overtakes or self._seconds[at] > 0
-            elif (self._free[node] - steps[at].need) & guard != guard:
+            elif not self._has_room(at):
                 return  # it has the first claim to what comes free
             else:
-                self._free[node] -= steps[at].need
+                for other, need in steps[at].holds:
+                    self._free[other] -= need
                 self._start(at)
+                touched.update(other for other, _ in steps[at].holds if other != pool)
+
+    def _has_room(self, at: int) -> bool:
+        """Return whether all that a task holds is free, and nobody before it has a claim to it."""
+        step, guards = self._replay.steps[at], self._replay.guards
+        for pool, need in step.holds:
+            if (self._free[pool] - need) & guards[pool] != guards[pool]:
+                return False
+        return len(step.holds) == 1 or all(self._is_next(at, pool) for pool, _ in step.holds)
+
+    def _is_away(self, at: int) -> bool:
+        """Return whether a node of a task is away, or goes before the task would end."""
+        until = self._now + self._seconds[at]
+        return any(
+            begin < until and self._now < end
+            for pool, _ in self._replay.steps[at].holds
+            for begin, end in self._replay.away[pool]
+        )
+
+    def _is_next(self, at: int, pool: int) -> bool:
+        queue = self._replay.queues[pool]
+        for other in queue[self._first[pool] : queue.index(at)]:
+            is_waiting = not self._has_started[other] and self._seconds[other] > 0
+            is_held = self._waits[other] or self._is_away(other)
+            if is_waiting and (not is_held or self._replay.steps[at].planned > self._now):
+                return False
+        return True
 
     def _start(self, at: int) -> None:
         self._has_started[at] = True

@@ -22,15 +22,18 @@
 `forbidden`, which must stay off such nodes. `ssd: true` is a node with a local SSD, a size reserves as much of it.
 `duration: {H100: 10 h, A100: 25 h}` is by the kind of GPU (`sku` of a node); on a node of another kind the task is not
 placed. `{history: NAME, A100: 25 h}` takes runs of that name on the kinds that they ran on, and 25 h on an A100.
-`count: 500` is an array: so many equal tasks, prep[1] to prep[500]; what comes after it waits for all of them.
+`count: 500` is an array: so many equal tasks, prep[1] to prep[500]; what comes after it waits for all of them. A node
+is `away: [{from: Tuesday 09:00, until: Tuesday 17:00}]`. docs/planning.md has gangs, elastic tasks and licenses.
 `after` as a list takes each task's `output`; as a table it says the bytes of each edge. A data set that lies on a node
 is a task of `duration: 0 s` that is tied to it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
+from math import ceil
 from typing import Any, Final, get_args
 from zoneinfo import ZoneInfo
 
@@ -39,9 +42,11 @@ import yaml
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.amounts import (
     amount,
+    meant,
     moment_us,
     must_be,
     parse_moment,
+    price_micros,
     size_bytes,
     span_seconds,
     transfer_rate,
@@ -57,17 +62,17 @@ from analyzer.capacity.planner.problem import (
     ProblemError,
     Task,
     TaskFileError,
-    meant,
+    Within,
 )
 from analyzer.settings.bounded import yaml_said
-from analyzer.settings.toml_entry import AND, whole_micros
+from analyzer.settings.toml_entry import AND
 from analyzer.text.words import plain
 
 _LETTERS_MOST: Final = 4 * 2**20
 _TASKS_MOST = _NODES_MOST = 10_000
 _NAME_LETTERS_MOST, _COUNT_MOST = 200, 10**9
 _MISTAKES_TOLD = 20
-_ARRAY_MOST = _TASKS_MOST
+_SPANS_MOST = 1000
 _DEEPEST = 6
 _QUANTILES = ("p10", "p50", "p90")
 
@@ -85,6 +90,7 @@ class TaskFile:
     starts_at: int  # microseconds, UTC
     deadline_seconds: int | None
     inventory_groups: tuple[str, ...] = ()
+    licences: tuple[tuple[str, int], ...] = ()
 
     @property
     def histories(self) -> tuple[str, ...]:
@@ -99,10 +105,14 @@ class TaskFile:
         """
         nodes = self.nodes or ()
         kinds = sorted({node.sku for node in nodes if node.sku is not None})
-        tasks = tuple(
-            replace(task, durations=_of_kinds(task, kinds)) if task.durations else task for task in self.tasks
-        )
-        return Problem(tasks, nodes, self.network, self.deadline_seconds, self.starts_at)
+        tasks = tuple(_of_these(task, kinds) for task in self.tasks)
+        return Problem(tasks, nodes, self.network, self.deadline_seconds, self.starts_at, self.licences)
+
+
+def _of_these(task: Task, kinds: Sequence[str]) -> Task:
+    """Return a task, and each size of an elastic one, with its durations by the kinds that nodes have."""
+    sizes = tuple(_of_these(one, kinds) for one in task.sizes)
+    return replace(task, sizes=sizes, durations=_of_kinds(task, kinds) if task.durations else ())
 
 
 def _of_kinds(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], ...]:
@@ -134,6 +144,29 @@ class _Clock:
             raise ValueError("is before the start; give a later time, or an earlier start")
         return after // SECOND_US
 
+    def spans(self, value: object) -> tuple[tuple[int, int], ...]:
+        """Return spans of seconds from the start, each from a moment until another; what has gone by is left out."""
+        found = []
+        for each in value if isinstance(value, list) else [value]:
+            if not isinstance(each, Mapping) or set(each) != {"from", "until"}:
+                raise must_be("a list of {from: Tuesday 09:00, until: Tuesday 17:00}", each)
+            begin = _of("from", self.earliest, each["from"])
+            end = _of("until", self.earliest, self._after(begin, each["until"]))
+            if end < begin:
+                raise ValueError(f"of {plain(str(each['from']))} ends before it begins; give a later until")
+            found += [(begin, end)] if end > begin else []
+        if len(found) > _SPANS_MOST:
+            raise ValueError(f"has {len(found):,} spans; give no more than {_SPANS_MOST:,}")
+        return tuple(sorted(found))
+
+    def _after(self, begin: int, value: object) -> object:
+        """Return a moment that is counted from another: after Friday 18:00 comes the next Monday 08:00."""
+        try:
+            after = moment_us(value, self.starts_at + begin * SECOND_US, ZoneInfo(self.timezone)) - self.starts_at
+        except ValueError as error:
+            raise ValueError(f"of until {error}") from error
+        return f"in {max(0, -(-after // SECOND_US))} s"
+
     def earliest(self, value: object) -> int:
         """Return a moment in whole seconds from the start, rounded up; 0 where it has gone by."""
         after = moment_us(value, self.starts_at, ZoneInfo(self.timezone)) - self.starts_at
@@ -158,21 +191,9 @@ def _count(value: object) -> int:
 
 
 def _array_size(value: object) -> int:
-    if not 0 < (size := _count(value)) <= _ARRAY_MOST:
-        raise must_be(f"1 to {_ARRAY_MOST:,}", value)
+    if not 0 < (size := _count(value)) <= _TASKS_MOST:
+        raise must_be(f"1 to {_TASKS_MOST:,}", value)
     return size
-
-
-def _price(value: object) -> int:
-    """Return an amount of money in millionths."""
-    try:
-        amount = Decimal(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
-    except InvalidOperation:
-        amount = None
-    micros = whole_micros(amount) if amount is not None and amount.is_finite() else None
-    if micros is None:
-        raise must_be("an amount such as 2.60, with no more than six decimals", value)
-    return micros
 
 
 def _path(value: object) -> str:
@@ -182,7 +203,10 @@ def _path(value: object) -> str:
 
 
 def _gpu(value: object) -> dict[str, object]:
-    """Return how many GPUs a task needs: a whole number, or a part of one."""
+    """Return how many GPUs a task needs: a whole number, a part of one, or of an elastic task its durations by them."""
+    if isinstance(value, Mapping) and value:
+        sizes = {_whole(key): _of(str(key), _durations, each) for key, each in value.items()}
+        return {"gpus": min(sizes), "sizes": tuple(sorted(sizes.items())), "duration": None}
     if value in ("none", "forbidden"):
         return {"gpus": 0, "avoids_gpu_nodes": value == "forbidden"}
     try:
@@ -192,6 +216,34 @@ def _gpu(value: object) -> dict[str, object]:
     if gpus > 1 and not isinstance(gpus, int):
         raise must_be("a whole number, or a part of one GPU: share more by several tasks", value)
     return {"gpus": gpus}
+
+
+def _whole(key: object) -> int:
+    gpus = amount(key)
+    if not isinstance(gpus, int) or not gpus:
+        raise must_be("numbers of GPUs, each with how long it takes, as in {8: 24 h, 16: 13 h}", key)
+    return gpus
+
+
+def _within(value: object) -> str:
+    if value not in get_args(Within) or not isinstance(value, str):
+        raise must_be(" or ".join(get_args(Within)), value)
+    return value
+
+
+def _crossing(value: object) -> tuple[int, int]:
+    """Return by how much a task takes longer across racks, and across blocks, in thousandths of its duration."""
+    if not isinstance(value, Mapping) or not value or set(value) - {"racks", "blocks"}:
+        raise must_be("how much longer it takes, as in {racks: 1.15, blocks: 1.3}", value)
+    said = {key: int(_of(str(key), amount, each) * 1000) for key, each in value.items()}
+    racks = said.get("racks", 1000)
+    return racks, said.get("blocks", racks)
+
+
+def _licences(value: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, Mapping):
+        raise must_be("names with how many of each, as in {matlab: 2}", value)
+    return tuple((_name(name), _of(str(name), _count, each)) for name, each in value.items())
 
 
 def _ssd(value: object) -> dict[str, object]:
@@ -258,8 +310,9 @@ def _node_columns(clock: _Clock) -> _Columns:
         "rack": ("rack", _name), "group": ("group", _name), "cpus": ("cpus", amount),
         "memory": ("memory_bytes", size_bytes), "gpus": ("gpus", _count), "sku": ("sku", _name),
         "hbm": ("hbm_bytes", size_bytes), "ssd": ("ssd_bytes", size_bytes),
-        "price_per_hour": ("price_micros_per_hour", _price),
-        "available_from": ("available_from_seconds", clock.earliest),
+        "price_per_hour": ("price_micros_per_hour", price_micros),
+        "available_from": ("available_from_seconds", clock.earliest), "block": ("block", _name),
+        "away": ("away", clock.spans),
     }  # fmt: skip
 
 
@@ -270,7 +323,9 @@ def _task_columns(clock: _Clock) -> _Columns:
         "output": ("output", size_bytes), "after": ("inputs", _after),
         "not_before": ("earliest_start_seconds", clock.earliest), "finish_by": ("deadline_seconds", clock.until),
         "node": ("node", _name), "group": ("group", _name), "planned": ("planned", _as_it_is),
-        "count": ("count", _array_size),
+        "count": ("count", _array_size), "hosts": ("hosts", _array_size), "within": ("within", _within),
+        "crossing": ("crossing_permille", _crossing),
+        **dict.fromkeys(("licenses", "licences"), ("licences", _licences)),
     }  # fmt: skip
 
 
@@ -320,6 +375,7 @@ class _Reading:
         columns: _Columns = {
             "start": ("start", _as_it_is), "finish_by": ("finish_by", self.clock.until),
             **{key: (key, _as_it_is) for key in ("network", "nodes", "tasks")},
+            **dict.fromkeys(("licenses", "licences"), ("licences", _licences)),
         }  # fmt: skip
         found = self.fields(self.where, top, columns, ("nodes", "tasks"))
         network = self.fields(f"{self.where}, network", found.get("network", {}), _NETWORK)
@@ -338,6 +394,7 @@ class _Reading:
             network=Network(**network),
             starts_at=self.clock.starts_at,
             deadline_seconds=found.get("finish_by"),
+            licences=found.get("licences", ()),
             inventory_groups=groups,
         )
 
@@ -356,7 +413,11 @@ class _Reading:
 
     def task(self, where: str, values: object) -> dict[str, Any]:
         """Return the fields of a task, and `output`."""
-        found = self.fields(where, values, _task_columns(self.clock), ("cpus", "memory", "gpu", "duration"))
+        is_elastic = isinstance(values, Mapping) and isinstance(values.get("gpu"), Mapping)
+        required = ("cpus", "memory", "gpu", *(() if is_elastic else ("duration",)))
+        found = self.fields(where, values, _task_columns(self.clock), required)
+        if is_elastic and isinstance(values, Mapping) and "duration" in values:
+            self.mistakes.append(f"{where}: gpu says how long it takes with each number of GPUs; take duration out")
         if found.get("durations") and not found.get("gpus", 1):
             self.mistakes.append(f"{where}: a duration by kind of GPU needs gpu: how many; else give one duration")
         if "planned" in found:
@@ -419,7 +480,16 @@ def _expanded(tasks: Mapping[str, dict[str, Any]]) -> Iterator[Task]:
         inputs = tuple(Input(each, size) for name, size in sizes.items() for each in names.get(name, [name]))
         fields = {key: value for key, value in values.items() if key not in ("count", "output")} | {"inputs": inputs}
         for name in names[array]:
-            yield Task(name, **fields, array=array if "count" in values else None)
+            task = Task(name, **fields | {"sizes": ()}, array=array if "count" in values else None)
+            yield replace(task, sizes=tuple(_sized(task, *size) for size in fields.get("sizes", ())))
+
+
+def _sized(task: Task, gpus: int, duration: dict[str, Any]) -> Task:
+    """Return an elastic task with so many GPUs, and so much more of everything than with the fewest."""
+    more = Fraction(gpus) / Fraction(task.gpus)
+    cpus = amount(str(Decimal(ceil(Fraction(task.cpus) * more * 1000)) / 1000))
+    memory, ssd = ceil(task.memory_bytes * more), ceil(task.ssd_bytes * more)
+    return replace(task, gpus=gpus, cpus=cpus, memory_bytes=memory, ssd_bytes=ssd, **duration)
 
 
 def _unknown(key: object, known: Collection[str]) -> str:

@@ -4,76 +4,34 @@ What it counts it takes from the fields of the problem alone. The problem has me
 this. They are not used here: an error in them would then pass.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from fractions import Fraction
 from math import ceil
-from typing import Literal
 
 from agent.wire.units import HOUR_SECONDS
 from analyzer.capacity.planner.plan import Placement, Plan, Transfer
 from analyzer.capacity.planner.problem import Amount, Medium, Network, Node, Problem, Task, TransferRate
-from analyzer.capacity.planner.proposal import Placed, Proposal, fingerprint
-from analyzer.text.words import bytes_words, counted, dollars, plain, plain_sentence
+from analyzer.capacity.planner.proposal import (
+    Broken,
+    Placed,
+    Proposal,
+    corrections,
+    exact,
+    fingerprint,
+    listed,
+    nearest_name,
+    unknown_tasks,
+)
+from analyzer.text.words import bytes_words, counted, plain, plain_sentence
 
-_NAMES_TOLD = 5
 MEDIA: dict[Medium, str] = {
     "local": "as a local copy",
     "rack": "within the rack",
     "cross_rack": "between racks",
     "storage": "over network storage",
 }
-
-
-def exact(seconds: int) -> str:
-    """Return a time or a span to the second, and as the number that a proposal says: "3 h 00 min 10 s (10810 s)"."""
-    hours, minutes, rest = abs(seconds) // 3600, abs(seconds) // 60 % 60, abs(seconds) % 60
-    if not hours and not minutes:
-        return f"{seconds} s"
-    parts = [f"{hours:,} h"] if hours else []
-    parts += [f"{minutes:02d} min" if hours else f"{minutes} min"] if minutes or rest else []
-    parts += [f"{rest:02d} s"] if rest else []
-    return f"{'-' if seconds < 0 else ''}{' '.join(parts)} ({seconds} s)"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return names with commas, the first few of many."""
-    told = [plain(name) for name in names]
-    rest = len(told) - _NAMES_TOLD
-    return ", ".join(told) if rest <= 1 else f"{', '.join(told[:_NAMES_TOLD])} and {rest} more"
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Return the way out for a name that does not exist."""
-    names = list(known)
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {plain(near[0])}?" if near else f"there are {listed(names)}"
-
-
-Rule = Literal[
-    "stale",  # made for another problem
-    "unknown",  # a task or a node that does not exist
-    "missing",  # a task without a place
-    "twice",  # a task with several
-    "fit",  # the node lacks what the task needs, has what it stays off, or is not where it must run
-    "early",  # before the plan, the task's own earliest start, or the node is there
-    "order",  # before the end of a task that it waits for
-    "transfer",  # after that end, and before the data has arrived
-    "capacity",  # tasks that run at one time need more than the node has
-    "deadline",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """One rule that is broken: whom it is about, the figures, and the way out, as a sentence."""
-
-    rule: Rule
-    text: str
-    tasks: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,54 +53,82 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A task that the problem knows, on a node that it knows, from start to end in seconds."""
+    """A task that the problem knows, on a node that it knows, from start to end in seconds.
+
+    A gang is also on the nodes `beside` it, and takes `share` of each; None: all of the task.
+    """
 
     task: Task
     node: Node
     start: int
     end: int
+    beside: tuple[Node, ...] = ()
+    share: Task | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All of its nodes."""
+        return (self.node, *self.beside)
+
+    @property
+    def takes(self) -> Task:
+        """What it takes of each of them."""
+        return self.share or self.task
 
 
-def _lasts_on(task: Task, node: Node) -> int | None:
+def _lasts_on(task: Task, node: Node, beside: Sequence[Node] = ()) -> int | None:
     """Return the P50 of the task's duration on the node; None where nobody knows it on that kind of GPU."""
     duration = task.duration or dict(task.durations).get(node.sku or "")
-    return None if duration is None else duration.p50_seconds
+    if duration is None:
+        return None
+    apart = 1000
+    if any(other.rack is None or other.rack != node.rack for other in beside):
+        across_racks, across_blocks = task.crossing_permille
+        apart = across_blocks if any(other.block != node.block for other in beside) else across_racks
+    whole, rest = divmod(duration.p50_seconds * apart, 1000)
+    return whole + (rest > 0)
 
 
-def stay_of(task: Task, node: Node, start: int) -> Stay:
-    """Return the task's stay on the node: as long as the P50 of its duration there, which is known."""
-    lasts = _lasts_on(task, node)
+def stay_of(task: Task, node: Node, start: int, beside: tuple[Node, ...] = (), size: Task | None = None) -> Stay:
+    """Return the task's stay on its nodes: as long as the P50 of its duration there, in this size, which is known."""
+    lasts = _lasts_on(size or task, node, beside)
     if lasts is None:
         raise AssertionError(f"BUG: the duration of {task.name} was not looked up")
-    return Stay(task, node, start, start + lasts)
+    return Stay(task, node, start, start + lasts, beside, _share_of(size or task, 1 + len(beside)))
 
 
-def _medium_of(network: Network, source: Node, target: Node) -> Medium:
-    """Return what data takes from one node to another."""
-    if source.name == target.name:
+def _share_of(task: Task, hosts: int) -> Task:
+    """Return what each of so many nodes carries of a task, rounded up: CPUs to thousandths where they are parts."""
+    memory, ssd = (ceil(Fraction(size, hosts)) for size in (task.memory_bytes, task.ssd_bytes))
+    unit = 1 if isinstance(task.cpus, int) else 1000
+    cpus = ceil(Fraction(task.cpus) * unit / hosts)
+    gpus = task.gpus if hosts == 1 else int(task.gpus) // hosts
+    return replace(
+        task, cpus=cpus if unit == 1 else Decimal(cpus) / unit, memory_bytes=memory, gpus=gpus, ssd_bytes=ssd
+    )
+
+
+def _medium_of(network: Network, before: Stay, after: Stay) -> Medium:
+    """Return what data takes from the nodes of one task to those of another: of several the longest way."""
+    nodes = {node.name: node for node in (*before.nodes, *after.nodes)}
+    if len(nodes) == 1:
         return "local"
     if network.path == "storage":
         return "storage"
-    is_near = source.rack is not None and source.rack == target.rack
-    return "rack" if is_near else "cross_rack"
+    racks = {node.rack for node in nodes.values()}
+    return "rack" if len(racks) == 1 and None not in racks else "cross_rack"
 
 
 def _seconds_of(network: Network, medium: Medium, size_bytes: int) -> int:
     """Return how long so many bytes take, in whole seconds, the last one begun."""
-    rates: dict[Medium, TransferRate] = {
-        "local": network.local,
-        "rack": network.rack,
-        "cross_rack": network.cross_rack,
-        "storage": network.storage,
-    }
-    rate = rates[medium]
+    rate: TransferRate = getattr(network, medium)
     whole, rest = divmod(size_bytes * rate.seconds, rate.bytes)
     return whole + (rest > 0)
 
 
 def _transfer_of(network: Network, before: Stay, after: Stay, size_bytes: int) -> Transfer:
     """Return the transfer between two stays; it starts when the first ends."""
-    medium = _medium_of(network, before.node, after.node)
+    medium = _medium_of(network, before, after)
     seconds = _seconds_of(network, medium, size_bytes)
     return Transfer(
         before=before.task.name,
@@ -173,51 +159,21 @@ def cost_micros_of(stays: Iterable[Stay]) -> int | None:
     """
     total = 0
     for stay in stays:
-        task, node = stay.task, stay.node
-        if node.price_micros_per_hour is None:
-            return None
-        amounts = (
-            (task.cpus, node.cpus),
-            (task.memory_bytes, node.memory_bytes),
-            (task.gpus, node.gpus),
-            (task.ssd_bytes, node.ssd_bytes),
-        )
-        share = max(Fraction(takes) / Fraction(has) if has else Fraction(takes > 0) for takes, has in amounts)
-        total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / HOUR_SECONDS)
+        task = stay.takes
+        for node in stay.nodes:
+            if node.price_micros_per_hour is None:
+                return None
+            amounts = (
+                (task.cpus, node.cpus),
+                (task.memory_bytes, node.memory_bytes),
+                (task.gpus, node.gpus),
+                (task.ssd_bytes, node.ssd_bytes),
+            )
+            share = max(Fraction(takes) / Fraction(has) if has else Fraction(takes > 0) for takes, has in amounts)
+            total += ceil(share * node.price_micros_per_hour * (stay.end - stay.start) / HOUR_SECONDS)
     return total
 
 
-_CENT_MICROS = 10_000
-
-
-def corrections(proposal: Proposal, plan: Plan, savings_micros: int | None) -> Iterator[str]:
-    """Yield a sentence for each claimed figure that is not what the plan comes to."""
-    for placed in proposal.placements:
-        end = plan.by_task[placed.task].end_seconds
-        if placed.end_seconds is not None and placed.end_seconds != end:
-            yield f"{placed.task} is said to end at {exact(placed.end_seconds)}; it ends at {exact(end)}"
-    claims = proposal.claims
-    if claims.makespan_seconds is not None and claims.makespan_seconds != plan.makespan_seconds:
-        yield f"the plan is said to take {exact(claims.makespan_seconds)}; it takes {exact(plan.makespan_seconds)}"
-    yield from _money("cost", claims.cost_micros, plan.cost_micros)
-    yield from _money("save", claims.savings_micros, savings_micros)
-
-
-def _money(verb: str, said: int | None, counted: int | None) -> Iterator[str]:
-    if said is None:
-        return
-    if counted is None:
-        why = "a price is not known" if verb == "cost" else "there is no plan to compare with, or a price is not known"
-        yield f"the plan is said to {verb} {_usd(said)}; that cannot be checked: {why}"
-    elif abs(said - counted) > _CENT_MICROS // 2:  # who says cents is right to the cent
-        yield f"the plan is said to {verb} {_usd(said)}; it {verb}s {_usd(counted)}"
-
-
-def _usd(micros: int) -> str:
-    return f"{'-' if micros < 0 else ''}${dollars(abs(micros))}"
-
-
-UNKNOWN_TOLD = 20  # each with the nearest name; who makes up more gets a list
 _PlacesFound = tuple[dict[str, Stay], list[Broken]]
 
 
@@ -228,35 +184,58 @@ def _stays_of(problem: Problem, proposal: Proposal) -> _PlacesFound:
     by_task: dict[str, list[Placed]] = {}
     for placed in proposal.placements:
         by_task.setdefault(placed.task, []).append(placed)
-    broken = [*_unknown(tasks, [name for name in by_task if name not in tasks])]
+    broken = [*unknown_tasks(tasks, [name for name in by_task if name not in tasks])]
     stays: dict[str, Stay] = {}
     for task in problem.tasks:
         said = by_task.get(task.name, [])
         broken += _once(problem, task, said)
         for placed in said:
-            if placed.node not in nodes:
+            wrong = [name for name in placed.nodes if name not in nodes]
+            if wrong:
                 text = (
-                    f"{task.name} is placed on node {plain(placed.node)!r}, which does not exist;"
-                    f" {nearest_name(placed.node, nodes)}"
+                    f"{task.name} is placed on node {plain(wrong[0])!r}, which does not exist;"
+                    f" {nearest_name(wrong[0], nodes)}"
                 )
-                broken.append(Broken("unknown", text, (task.name,), (placed.node,)))
-            elif _lasts_on(task, nodes[placed.node]) is None:
-                kind = nodes[placed.node].sku or "a kind of GPU that is not known"
+                broken.append(Broken("unknown", text, (task.name,), (wrong[0],)))
+                continue
+            first, *beside = (nodes[name] for name in placed.nodes)
+            sizes = [one for one in task.sizes or (task,) if placed.gpus in (None, one.gpus)]
+            lack = _together(problem, task, sizes, placed, [first, *beside])
+            if lack:
+                broken.append(Broken("fit", f"{task.name} {lack}", (task.name,), placed.nodes))
+            elif _lasts_on(sizes[0], first, beside) is None:
+                kind = first.sku or "a kind of GPU that is not known"
                 text = (
                     f"{task.name} is put on {placed.node}, which is of {kind}, and how long it takes there is not"
-                    f" known; place it on {_alternatives(problem, task)}"
+                    f" known; place it on {_alternatives(problem, sizes[0])}"
                 )
                 broken.append(Broken("fit", text, (task.name,), (placed.node,)))
             elif task.name not in stays:
-                stays[task.name] = stay_of(task, nodes[placed.node], placed.start_seconds)
+                stays[task.name] = stay_of(task, first, placed.start_seconds, tuple(beside), sizes[0])
     return stays, broken
 
 
-def _unknown(tasks: dict[str, Task], names: list[str]) -> Iterator[Broken]:
-    for name in names[:UNKNOWN_TOLD]:
-        yield Broken("unknown", f"there is no task {plain(name)!r}; {nearest_name(name, tasks)}", (name,))
-    if rest := names[UNKNOWN_TOLD:]:
-        yield Broken("unknown", f"there are no tasks {listed(rest)} either; leave them out", tuple(rest))
+def _together(problem: Problem, task: Task, sizes: Sequence[Task], placed: Placed, nodes: Sequence[Node]) -> str | None:
+    """Return what is wrong with a task's number of GPUs or with its nodes together, as the end of a sentence."""
+    if len(sizes) != 1:
+        return f"runs with {listed(str(one.gpus) for one in task.sizes) or task.gpus} GPUs; say one of them as gpus"
+    gpus, hosts = sizes[0].gpus, len(nodes)
+    counts = {node.gpus for node in problem.nodes if node.gpus}
+    allowed = [1] if task.hosts is None else [task.hosts]
+    if task.hosts is None and counts and gpus > max(counts):
+        allowed = sorted({ceil(Fraction(gpus) / count) for count in counts}) or allowed
+    allowed = [each for each in allowed if gpus % each == 0] or [1]
+    if hosts not in allowed:
+        return f"runs on {listed(map(str, allowed))} of the nodes at once, and is put on {hosts}; name as many"
+    if len({node.name for node in nodes}) < hosts:
+        return f"is put on {listed(placed.nodes)}, one of them twice; name others"
+    if len({node.sku for node in nodes}) > 1:
+        return f"is put on nodes of several kinds, {listed(placed.nodes)}; take nodes of one kind"
+    if task.within is not None and hosts > 1:
+        shared = {node.rack if task.within == "rack" else node.block for node in nodes}
+        if len(shared) > 1 or None in shared:
+            return f"must be within one {task.within}, and {listed(placed.nodes)} are not; take nodes of one"
+    return None
 
 
 def _once(problem: Problem, task: Task, said: list[Placed]) -> Iterator[Broken]:
@@ -272,10 +251,11 @@ def _once(problem: Problem, task: Task, said: list[Placed]) -> Iterator[Broken]:
 def misfits(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield what nodes lack for the tasks that are on them, each alone."""
     for stay in stays.values():
-        task, node = stay.task, stay.node
-        for lack in _lacking(task, node):
-            text = f"{task.name} {lack}; place it on {_alternatives(problem, task)}"
-            yield Broken("fit", text, (task.name,), (node.name,))
+        task = stay.takes
+        for node in stay.nodes:
+            for lack in _lacking(task, node):
+                text = f"{task.name} {lack}; place it on {_alternatives(problem, task)}"
+                yield Broken("fit", text, (task.name,), (node.name,))
 
 
 def _lacking(task: Task, node: Node) -> list[str]:
@@ -330,11 +310,11 @@ _RESOURCES: tuple[tuple[str, Callable[[Task | Node], Amount], Callable[[Amount],
 def _too_early(stays: dict[str, Stay]) -> Iterator[Broken]:
     """Yield starts before the plan, before the task may start, and before the node is there."""
     for stay in stays.values():
-        task, node = stay.task, stay.node
+        task = stay.task
         limits = (
             (0, "the plan starts", ()),
             (task.earliest_start_seconds, "it may start", ()),
-            (node.available_from_seconds, f"{node.name} is available", (node.name,)),
+            *((node.available_from_seconds, f"{node.name} is available", (node.name,)) for node in stay.nodes),
         )
         until, why, nodes = max(limits, key=lambda limit: limit[0])
         if stay.start < until:
@@ -343,6 +323,20 @@ def _too_early(stays: dict[str, Stay]) -> Iterator[Broken]:
                 f" start it at {exact(until)} or later"
             )
             yield Broken("early", text, (task.name,), nodes)
+
+
+def _away(stays: dict[str, Stay]) -> Iterator[Broken]:
+    """Yield tasks that run while a node of theirs is away."""
+    for stay in stays.values():
+        for node in stay.nodes:
+            for begin, end in sorted(node.away):
+                if stay.start < end and begin < stay.end and stay.start < stay.end:
+                    text = (
+                        f"{stay.task.name} runs from {exact(stay.start)} to {exact(stay.end)}, and {node.name} is away"
+                        f" from {exact(begin)} to {exact(end)}; end it before, start it after, or place it elsewhere"
+                    )
+                    yield Broken("away", text, (stay.task.name,), (node.name,))
+                    break
 
 
 def _inputs_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
@@ -376,39 +370,46 @@ def _inputs_late(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
                 yield Broken("transfer", text, ids, (before.node.name, after.node.name))
 
 
-def _overfull(stays: dict[str, Stay]) -> Iterator[Broken]:
-    """Yield the spans in which a node carries more than it has, one for each stretch without a break."""
-    by_node: dict[str, list[Stay]] = {}
-    for stay in stays.values():
-        if stay.end > stay.start:
-            by_node.setdefault(stay.node.name, []).append(stay)
-    for there in by_node.values():
+def _overfull(problem: Problem, stays: dict[str, Stay]) -> Iterator[Broken]:
+    """Yield the spans in which a node carries more than it has, one for each stretch without a break; then licences."""
+    running = [stay for stay in stays.values() if stay.end > stay.start]
+    for node in problem.nodes:
+        there = [stay for stay in running if node in stay.nodes]
         for word, amount, written in _RESOURCES:
-            advice_options = [stay for stay in there if amount(stay.task) > 0]
-            yield from _stretches(there[0].node, advice_options, word, amount, written)
+            takes = [(stay, amount(stay.takes)) for stay in there if amount(stay.takes) > 0]
+            has = f"{node.name} has {written(amount(node))} {word}"
+            advice = "start one of them later, or on another node"
+            for names, begin, end, most in _stretches(amount(node), takes):
+                text = (
+                    f"{has}, and from {begin} to {end} {listed(names)} need up to {written(most)} at one time; {advice}"
+                )
+                yield Broken("capacity", text, names, (node.name,))
+    for name, count in problem.licences:
+        holding = [(stay, held) for stay in running if (held := dict(stay.task.licences).get(name, 0))]
+        for names, begin, end, most in _stretches(count, holding):
+            text = (
+                f"there are {count:,} of license {name}, and from {begin} to {end} {listed(names)} hold up to {most:,}"
+                " at one time; start one of them later"
+            )
+            yield Broken("capacity", text, names)
 
 
-def _stretches(
-    node: Node, stays: list[Stay], word: str, amount: Callable[[Task | Node], Amount], written: Callable[[Amount], str]
-) -> Iterator[Broken]:
-    """Yield each stretch in which they need more than the node has; one that is too large alone is said elsewhere."""
+def _stretches(has: Amount, takes: Sequence[tuple[Stay, Amount]]) -> Iterator[tuple[tuple[str, ...], str, str, Amount]]:
+    """Yield each stretch in which several need more than there is: who, from when until when, how much at most."""
+    stays = [stay for stay, _ in takes]
+    amounts = {stay.task.name: amount for stay, amount in takes}
     edges = sorted({edge for stay in stays for edge in (stay.start, stay.end)})
     begin, most, crowd = 0, Decimal(), list[Stay]()
     for edge in edges:
         running = [stay for stay in stays if stay.start <= edge < stay.end]
-        needed = sum((Decimal(amount(stay.task)) for stay in running), Decimal())
-        is_over = needed > amount(node) and len(running) > 1
+        needed = sum((Decimal(amounts[stay.task.name]) for stay in running), Decimal())
+        is_over = needed > has and len(running) > 1
         if is_over:
             begin = begin if crowd else edge
             if needed > most:
                 most, crowd = needed, running
         elif crowd:
-            names = tuple(stay.task.name for stay in crowd)
-            text = (
-                f"{node.name} has {written(amount(node))} {word}, and from {exact(begin)} to {exact(edge)}"
-                f" {listed(names)} need up to {written(most)} at one time; start one of them later, or on another node"
-            )
-            yield Broken("capacity", text, names, (node.name,))
+            yield tuple(stay.task.name for stay in crowd), exact(begin), exact(edge), most
             most, crowd = Decimal(), []
 
 
@@ -439,8 +440,9 @@ def validate(problem: Problem, proposal: Proposal) -> Verdict:
         *broken,
         *misfits(problem, stays),
         *_too_early(stays),
+        *_away(stays),
         *_inputs_late(problem, stays),
-        *_overfull(stays),
+        *_overfull(problem, stays),
         *too_late(problem, stays),
     ]
     plan = _plan(problem, stays) if names_are_good else None
@@ -462,7 +464,17 @@ def _stale(problem: Problem, proposal: Proposal) -> list[Broken]:
 
 
 def _plan(problem: Problem, stays: dict[str, Stay]) -> Plan:
-    placements = [Placement(name, stay.node.name, stay.start, stay.end) for name, stay in stays.items()]
+    placements = [
+        Placement(
+            name,
+            stay.node.name,
+            stay.start,
+            stay.end,
+            beside=tuple(node.name for node in stay.beside),
+            gpus=stay.takes.gpus * len(stay.nodes),
+        )
+        for name, stay in stays.items()
+    ]
     return Plan(
         solver="said",
         placements=tuple(sorted(placements, key=lambda each: (each.start_seconds, each.task))),
@@ -477,9 +489,9 @@ def _savings_micros(problem: Problem, cost_micros: int | None) -> int | None:
     replaced = []
     for task in problem.tasks:
         node, start = task.planned.node, task.planned.start_seconds
-        if node is None or start is None:
+        if node is None or start is None or task.hosts not in (None, 1) or task.gpus > nodes[node].gpus:
             return None
-        if _lasts_on(task, nodes[node]) is None:
+        if task.sizes or _lasts_on(task, nodes[node]) is None:
             return None
         replaced.append(stay_of(task, nodes[node], start))
     before = cost_micros_of(replaced)

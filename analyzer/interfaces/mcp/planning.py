@@ -44,10 +44,11 @@ from analyzer.text.words import plain_sentence
 
 
 class PlacementTold(Model):
-    """One task on one node; seconds count from the plan's start."""
+    """One task on one node, or a gang on all of `nodes`; seconds count from the plan's start."""
 
     task: Said
-    node: Said
+    node: Said = Field(description="The first of `nodes`.")
+    nodes: list[Said]
     start_seconds: int
     end_seconds: int
 
@@ -204,7 +205,7 @@ def _fitting(placements: Sequence[Placement]) -> Sequence[Placement]:
     """Return the first placements, as many as fit into an answer: names may be short or long."""
     room = _PLACEMENTS_LETTERS
     for number, each in enumerate(placements):
-        room -= _PLACEMENT_LETTERS + len(each.task) + len(each.node)
+        room -= _PLACEMENT_LETTERS + len(each.task) + len(each.node) + sum(3 + len(node) for node in each.nodes)
         if room < 0:
             return placements[:number]
     return placements

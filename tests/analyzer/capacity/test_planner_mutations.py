@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from analyzer.capacity.planner.heuristics import heft
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.nearest import nearest
-from analyzer.capacity.planner.problem import Problem, Task
+from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import Put, arrival, has_room, may_run
@@ -62,20 +62,20 @@ def holds(problem: Problem, placed: Sequence[Placed]) -> bool:
     for each in placed:
         task = problem.task_by_name[each.task]
         put[each.task] = Put(task, nodes[each.node], each.start_seconds, each.start_seconds + task.seconds)
-    running: dict[tuple[str, int], list[Task]] = {}
+    running: dict[tuple[str, int], list[Put]] = {}
     for one in put.values():
         for second in range(one.start, one.end):
-            running.setdefault((one.node.name, second), []).append(one.task)
+            running.setdefault((one.node.name, second), []).append(one)
     return all(_alone(problem, one, put) for one in put.values()) and all(
-        has_room(tasks, nodes[name]) for (name, _), tasks in running.items()
+        has_room(puts, nodes[name]) for (name, _), puts in running.items()
     )
 
 
 def _alone(problem: Problem, one: Put, put: dict[str, Put]) -> bool:
     return (
-        may_run(one.task, one.node)
+        may_run(one, one.node)
         and one.start >= max(0, one.task.earliest_start_seconds, one.node.available_from_seconds)
-        and all(one.start >= arrival(problem, put[each.task], one.node, each.bytes) for each in one.task.inputs)
+        and all(one.start >= arrival(problem, put[each.task], one.nodes, each.bytes) for each in one.task.inputs)
         and all(limit is None or one.end <= limit for limit in (one.task.deadline_seconds, problem.deadline_seconds))
     )
 

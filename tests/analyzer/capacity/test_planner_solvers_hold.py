@@ -15,7 +15,7 @@ from analyzer.capacity.planner.schedule import length as length_of
 from analyzer.capacity.planner.solve import solve
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import length, makespan, shortest, tries
-from bench.plans.problems import TINY, Size, generated, of_kinds
+from bench.plans.problems import TINY, Size, generated, of_everything, of_kinds
 from bench.plans.proposed import proposal_of
 from tests.analyzer.capacity.planner_example import four_tasks
 
@@ -43,7 +43,7 @@ def test_all_256_assignments_in_all_orders_give_the_published_optimum(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("made", [generated, of_kinds])
+@pytest.mark.parametrize("made", [generated, of_kinds, of_everything])
 @given(seed=st.integers(0, 10**6))
 def test_every_plan_is_valid_and_its_figures_are_right(
     solver: tuple[Solver, Callable[[Instance], Schedule]], made: Callable[[int, Size], Problem], seed: int
@@ -61,7 +61,7 @@ def test_every_plan_is_valid_and_its_figures_are_right(
     assert verdict.plan.cost_micros == plan.cost_micros
 
 
-@pytest.mark.parametrize("made", [generated, of_kinds])
+@pytest.mark.parametrize("made", [generated, of_kinds, of_everything])
 @given(seed=st.integers(0, 10**6))
 def test_no_heuristic_beats_trying_everything_and_no_bound_is_above_it(
     made: Callable[[int, Size], Problem], seed: int
@@ -77,10 +77,11 @@ def test_no_heuristic_beats_trying_everything_and_no_bound_is_above_it(
     assert best <= min(length_of(instance, olb(instance)), length_of(instance, heft(instance)))
 
 
+@pytest.mark.parametrize("made", [of_kinds, of_everything])
 @pytest.mark.parametrize("seed", range(20))
-def test_cp_sat_finds_what_trying_everything_finds_on_several_kinds(seed: int) -> None:
-    """Its tasks take longer on some nodes than on others; what it proves is true."""
-    problem = of_kinds(seed, TINY)
+def test_cp_sat_finds_what_trying_everything_finds(made: Callable[[int, Size], Problem], seed: int) -> None:
+    """On several kinds, on several nodes at once, while some are away; what it proves is true."""
+    problem = made(seed, TINY)
     answer = solve(problem, 5, solvers=("heft", "cp_sat"))
     best = length(shortest(problem))
     found = min(_length(problem, plan) for plan in answer.compared)

@@ -23,21 +23,21 @@ from analyzer.capacity.planner.proposal import (
     NAME_LETTERS_MAX,
     PLACEMENTS_MAX,
     SECONDS_MAX,
+    UNKNOWN_TOLD,
     USD_MAX,
+    Broken,
     Claims,
     Placed,
     Proposal,
+    exact,
     fingerprint,
+    listed,
+    nearest_name,
     read_proposal,
 )
 from analyzer.capacity.planner.validator import (
-    UNKNOWN_TOLD,
-    Broken,
     Stay,
     cost_micros_of,
-    exact,
-    listed,
-    nearest_name,
     stay_of,
     transfers_between,
     validate,
@@ -402,7 +402,8 @@ def test_a_plan_is_told_by_start_and_then_by_name() -> None:
     assert [each.task for each in plan.placements] == ["c", "a", "b"]
     assert plan.solver == "said"
     again = proposal_of(plan)
-    assert again.placements == (Placed("c", "n", 0, HOUR), Placed("a", "n", 5, HOUR + 5), Placed("b", "n", 5, HOUR + 5))
+    placed = (("c", 0, HOUR), ("a", 5, HOUR + 5), ("b", 5, HOUR + 5))
+    assert again.placements == tuple(Placed(name, "n", start, end, gpus=0) for name, start, end in placed)
     assert again.claims == Claims(plan.makespan_seconds, plan.cost_micros)
 
 
