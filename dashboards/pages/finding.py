@@ -1,7 +1,6 @@
 """The list of findings, and the page of one: what was seen, what else was ruled out, and what to do."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -32,8 +31,8 @@ def finding_routes(pages: ReadPages) -> APIRouter:
         def view(context: RequestContext) -> Mapping[str, object]:
             return _finding_view(context.reader, finding_id, week)
 
-        shown = site_page(PageState(f"{_HERE}/{finding_id}", week), "finding.html", view)
-        return pages.page(request, replace(shown, here=_HERE))
+        shown = site_page(PageState(f"{_HERE}/{finding_id}", week), "finding.html", view, here=_HERE)
+        return pages.page(request, shown)
 
     return router
 

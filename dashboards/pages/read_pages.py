@@ -230,9 +230,9 @@ class ReadPage:
     refusal: str = "told.html"
 
 
-def site_page(asked: PageState, template: str, view: _View, kind: str = PAGE) -> ReadPage:
+def site_page(asked: PageState, template: str, view: _View, kind: str = PAGE, here: str = "/") -> ReadPage:
     """Return a page of what may be seen, without a form that changes anything: one of the fleet's."""
-    return ReadPage(asked, template, view, kind, "/", SECURITY, "message.html")
+    return ReadPage(asked, template, view, kind, here, SECURITY, "message.html")
 
 
 class ReadPages:

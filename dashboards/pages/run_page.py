@@ -47,6 +47,7 @@ from dashboards.pages.run_timeline import (
     state_shares,
 )
 
+RUNS = "/runs"
 _CENTS = 100
 _TIMELINE_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8"}
 _Tile = tuple[str, str, str, str]  # one figure at the top: its title, itself, what stands under it, its class
@@ -80,7 +81,7 @@ def run_routes(pages: ReadPages) -> APIRouter:
 
 def run_page(run_id: str) -> ReadPage:
     """Return the page of the run that a person means."""
-    return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.reader, run_id))
+    return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.reader, run_id), here=RUNS)
 
 
 def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:
@@ -90,7 +91,7 @@ def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:
     def view(context: RequestContext) -> Mapping[str, object]:
         return {"name": f"run_{name}", "json_link": WEEK_JSON, **run_part(context.reader, name, run_id)}
 
-    return site_page(PageState(f"/runs/{run_id}/parts/{name}"), template, view, kind)
+    return site_page(PageState(f"/runs/{run_id}/parts/{name}"), template, view, kind, RUNS)
 
 
 def shell(reader: Reader, text: str) -> dict[str, object]:
