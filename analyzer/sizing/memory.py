@@ -70,9 +70,14 @@ def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
     tower = Fraction(whole.tower * WIDE_BITS, _BITS_PER_BYTE)
     stage = _bytes_of(shape.parts(pipeline), precision, shape) - tower
     scale = Fraction(model.parameters, whole.total)
-    if model.stored_bytes is not None and precision == model.precision:
-        scale = model.stored_bytes / _bytes_of(whole, precision, shape)
+    if (stored := _stored_bytes(model, precision)) is not None:
+        scale = stored / _bytes_of(whole, precision, shape)
     return _up(_up(stage * scale) / Fraction(tensor) + tower * scale)
+
+
+def _stored_bytes(model: Model, precision: Precision) -> int | None:
+    """Return what the files have, None where there are none or the weights are to be held otherwise."""
+    return model.stored_bytes if precision == model.precision else None
 
 
 def _bytes_of(parts: Parts, precision: Precision, shape: Shape) -> Fraction:
@@ -249,9 +254,10 @@ def memory(model: Model, work: Work, sharding: Sharding) -> Memory:
     """Return what each GPU holds of this model for this work, spread so. Of several stages it is the fullest."""
     kept = states(model, work, sharding)
     parts = [MemoryPart("weights", kept.weights, f"{work.precision.name}{_wide(model, work)}")]
-    if model.shape is not None and model.shape.tower_parameters is None:
+    is_stored = _stored_bytes(model, work.precision) is not None
+    if model.shape is not None and model.shape.tower_parameters is None and not is_stored:
         parts.append(MemoryPart("tower", None, "or embeddings by layer, of widths that are not read"))
-    if model.shape is not None and model.shape.state_values is None and model.stored_bytes is None:
+    if model.shape is not None and model.shape.state_values is None and not is_stored:
         parts.append(
             MemoryPart("recurrent layers", None, f"{model.shape.recurrent_layers or 'some'}, of a kind not known")
         )

@@ -169,7 +169,8 @@ def _stored_bytes(folder: Path) -> int | None:
                 file.seek(max(0, index.stat().st_size - _INDEX_BYTES))
                 found = re.search(rb'"total_size"\s*:\s*(\d{1,16})', head + file.read(_INDEX_BYTES))
             return int(found[1]) if found else None
-        files = [one.stat().st_size for one in sorted(folder.glob("*.safetensors"))[:1000]]
+        # "consolidated" are the same weights in another layout, and adapters are none of the model's.
+        files = [one.stat().st_size for one in sorted(folder.glob("model*.safetensors"))[:1000]]
     except OSError:
         return None
     return sum(files) or None

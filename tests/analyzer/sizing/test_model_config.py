@@ -183,7 +183,11 @@ def test_hybrids_keep_a_state_and_unknown_ones_make_the_sum_at_least(tmp_path: P
     assert any("not known" in told for told in unknown.assumed)
     index = {"metadata": {"total_size": 3_000_000_000}, "weight_map": {"a" * 90: "b" * 90}}
     written(tmp_path, index, "model.safetensors.index.json")
-    assert memory(model_at(tmp_path), work, ONE).of("weights") == 3_000_000_000
+    stored = model_at(tmp_path)
+    assert memory(stored, work, ONE).of("weights") == 3_000_000_000
+    assert not any(part.name == "recurrent layers" for part in memory(stored, work, ONE).parts)
+    assert memory(stored, work_of("inference", "fp8"), ONE).of("recurrent layers") is None
+    assert any(part.name == "recurrent layers" for part in memory(stored, work_of("inference", "fp8"), ONE).parts)
 
 
 @pytest.mark.parametrize(
