@@ -18,8 +18,8 @@ from tests.dashboards.pictures import KEPT, PIXELS, compared, keep, kept, steady
 MAKER = KEPT / "made-with.txt"  # which Chromium draws as these pictures were drawn
 PAGES = {
     "fleet": "/?at=week&node=s01", "run": RUN, "money": "/money", "racks": "/placement",
-    "traffic": "/placement?view=traffic", "recommendations": "/recommendations", "runs": "/runs", "requests": "/requests",
-    "health": "/health",
+    "traffic": "/placement?view=traffic", "recommendations": "/recommendations", "runs": "/runs",
+    "requests": "/requests", "health": "/health",
 }  # fmt: skip
 WIDTHS = {1280: "light", 820: "dark", 390: "light"}
 

@@ -229,7 +229,50 @@ def _alert(alarm: Alarm, ends_at: int, cluster: str, currency: str) -> dict[str,
 def webhook_body(event: Event, event_id: str, alarm: Alarm, at: int, cluster: str, currency: str) -> str:
     """Return one event as JSON; who gets the same `event_id` twice has seen it."""
     said = {"schema": "gpuledger/alarm", "version": _VERSION, "event": event, "event_id": event_id, "at": at}
-    return json.dumps(said | {"cluster": cluster, "currency": currency, "alarm": asdict(alarm)}, ensure_ascii=False)
+    told = {"cluster": cluster, "currency": currency, "text": event_text(event, alarm), "alarm": asdict(alarm)}
+    return json.dumps(said | told, ensure_ascii=False)
+
+
+def event_text(event: Event, alarm: Alarm) -> str:
+    """Return one event as a person reads it in a chat: the sentence, what to do, and where it stands."""
+    head = {"opened": "Urgent: " if alarm.urgent else "", "ended": "Over: ", "test": "Test: "}[event]
+    lines = [f"{head}{alarm.sentence}"]
+    if alarm.action and event != "ended":
+        lines.append(f"What to do: {alarm.action}")
+    return "\n".join([*lines, *([alarm.link] if alarm.link else [])])
+
+
+def _marked_up(text: str) -> str:
+    """Return a text in which nobody's name is a sign: <!channel> would wake everybody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _card(text: str) -> dict[str, Any]:
+    blocks = [{"type": "TextBlock", "text": line, "wrap": True} for line in text.split("\n")]
+    content = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
+    return {
+        "type": "message",
+        "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": content}],
+    }
+
+
+# What a chat takes instead of our own JSON, by the host of its webhook's address or the end of that.
+_CHATS: tuple[tuple[str, Callable[[str], dict[str, Any]]], ...] = (
+    ("hooks.slack.com", lambda text: {"text": _marked_up(text)}),
+    ("chat.googleapis.com", lambda text: {"text": text.replace("<", "‹").replace(">", "›")}),
+    ("discord.com", lambda text: {"content": text, "allowed_mentions": {"parse": []}}),
+    ("webhook.office.com", _card),
+    ("logic.azure.com", _card),
+    ("api.powerplatform.com", _card),
+)
+
+
+def chat_body(host: str, body: bytes) -> bytes:
+    """Return an event's JSON as the chat at this host takes it; any other receiver gets the JSON as it is."""
+    shape = next((made for end, made in _CHATS if host == end or host.endswith(f".{end}")), None)
+    if shape is None:
+        return body
+    return json.dumps(shape(json.loads(body)["text"]), ensure_ascii=False).encode()
 
 
 def signature(key: bytes, body: bytes, seconds: int) -> str:

@@ -6,10 +6,12 @@ from dataclasses import asdict, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from agent.connection import ask, host_of, why
+from agent.wire.units import SECOND_US
 from analyzer.errors import AnalyzerError
-from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, Event, signature, webhook_body
+from analyzer.interfaces.alarms.alarm import SIGNATURE, Alarm, Event, chat_body, signature, webhook_body
 from analyzer.text.words import plain_sentence
 from collector.registry import AlarmPost, Alarms
 
@@ -60,10 +62,9 @@ def send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[Al
 
 
 def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> AlarmPost:
-    body, attempts = (one.body or "").encode(), one.attempts + 1
+    attempts = one.attempts + 1
     try:
-        headers = {SIGNATURE: signature(key, body, now // 1_000_000)}
-        post(settings.webhook, body, headers, settings.ca, settings.webhook_proxy)
+        post_signed(settings, key, (one.body or "").encode(), now)
     except RefusedError as error:
         return replace(one, state="failed", attempts=attempts, done_at=now, told=str(error), body=None)
     except LaterError as error:
@@ -72,6 +73,13 @@ def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> Al
             return replace(one, state="failed", attempts=attempts, done_at=now, told=told, body=None)
         return replace(one, attempts=attempts, next_at=now + _wait_us(attempts), told=str(error))
     return replace(one, state="sent", attempts=attempts, done_at=now, told="", body=None)
+
+
+def post_signed(settings: "AlarmSettings", key: bytes, body: bytes, now: int) -> None:
+    """Hand an event to the webhook, as its chat takes it, with a signature; raises as `post` does."""
+    told = chat_body(urlsplit(settings.webhook).hostname or "", body)
+    headers = {SIGNATURE: signature(key, told, now // SECOND_US)}
+    post(settings.webhook, told, headers, settings.ca, settings.webhook_proxy)
 
 
 def _wait_us(attempts: int) -> int:
