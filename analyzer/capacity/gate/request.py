@@ -190,9 +190,13 @@ def by_kind(where: str, values: Mapping[str, object]) -> list[Mapping[str, objec
     GPU-hours are those of all kinds together, which are had for the same time.
 
     Raises:
-        ConfigError: the table is empty or too long, or 'sku' says a kind beside it.
+        ConfigError: the table is empty or too long, or 'sku' says a kind beside it, or several.
     """
     kinds = values.get("gpus")
+    if isinstance(values.get("sku"), list):
+        raise ConfigError(
+            f"{where}: several kinds are asked for as gpus = {{ H100-80GB = 16, L4-24GB = 8 }}, without 'sku'"
+        )
     if not isinstance(kinds, Mapping):
         return [values]
     if not 1 <= len(kinds) <= KINDS_MOST:

@@ -220,6 +220,8 @@ def test_several_kinds_are_asked_for_in_one_file(tmp_path: Path) -> None:
     assert [(one.sku, one.gpus, one.hours) for one in asked] == [("H100-80GB", 16, 100), ("L4-24GB", 8, 100)]
     assert {(one.team, one.why) for one in asked} == {(request().team, request().why)}
     assert "leave 'sku' out" in refused(tmp_path, "s.toml", f'{kinds}sku = "L4-24GB"\nweeks = 1\n{rest}')
+    listed = f'gpus = 8\nsku = ["H100-80GB", "L4-24GB"]\nweeks = 1\n{rest}'
+    assert "several kinds are asked for as gpus = {" in refused(tmp_path, "l.toml", listed)
     assert "names 1 to 16 kinds, not 0" in refused(tmp_path, "t.toml", f"gpus = {{}}\nweeks = 1\n{rest}")
     assert "'L4-24GB' must be a whole number" in refused(
         tmp_path, "u.toml", f"gpus = {{ L4-24GB = 0 }}\nweeks = 1\n{rest}"
