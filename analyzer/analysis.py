@@ -8,7 +8,7 @@ from analyzer.findings.life import keep_findings
 from analyzer.finops.charges.closing import Terms, close_runs, close_terms, terms_version
 from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
 from analyzer.ledger.amounts import book_amounts, find_due_amounts
-from analyzer.ledger.booking import Analysis, Progress, Rules, book_all
+from analyzer.ledger.booking import Analysis, Progress, Rules, book_all, reprice
 from analyzer.ledger.causes.serving_policy import find_services, policy_book
 from analyzer.ledger.pending import (
     Versions,
@@ -19,7 +19,6 @@ from analyzer.ledger.pending import (
     oldest_mark,
     settle_hours,
 )
-from analyzer.ledger.repricing import reprice
 from analyzer.ledger.run_facts import write_runs, write_stages
 from analyzer.ledger.teams import model_book, team_book
 from analyzer.ledger.thresholds import Thresholds

@@ -2,6 +2,8 @@
 
 The unit is a GPU's hour: what an hour says depends on what lies up to half an hour beyond it, and on what its runs did
 before, never on how a pass was cut or on when its input arrived.
+
+Closed hours whose samples are gone are priced anew alone (`reprice`): what they are booked as stands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +14,7 @@ from agent.wire.units import DAY_MS
 from analyzer.ledger.causes.exchange import outdated_hours
 from analyzer.ledger.causes.serving_policy import Service
 from analyzer.ledger.classifier import classify_chunk
-from analyzer.ledger.pending import MARGIN_US, Chunk, Versions, complete, cut, status_of_hour
+from analyzer.ledger.pending import GPU_HOURS, MARGIN_US, Chunk, Versions, complete, cut, spans, status_of_hour
 from analyzer.ledger.precedence import booking_texts
 from analyzer.ledger.run_facts import count_hours, find_starts
 from analyzer.ledger.tables import BOOKED, ORDER, split
@@ -27,6 +29,7 @@ from collector.store.session import Session
 
 if TYPE_CHECKING:
     from analyzer.prices.price_book import PriceBook
+
 
 _KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
@@ -344,3 +347,48 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         hang_utilization_permille=limits.hang_utilization_permille,
         bucket_ms=bucket_ms,
     )
+
+
+_DUE = """
+CREATE OR REPLACE TEMP TABLE reprice_due AS
+SELECT hour FROM ledger_hours
+WHERE status IN ('closed', 'final') AND price_version IS DISTINCT FROM $prices AND hour < $judgeable
+"""
+_BOOKED = f"""
+CREATE OR REPLACE TEMP TABLE booked_now AS
+SELECT * EXCLUDE (milliseconds, cost_micros),
+    sum(milliseconds)::BIGINT AS milliseconds, sum(cost_micros)::BIGINT AS cost_micros
+FROM (
+    SELECT {BOOKED} FROM ledger WHERE hour BETWEEN $first AND $last
+    UNION ALL SELECT {BOOKED} FROM adjustments WHERE hour BETWEEN $first AND $last
+) WHERE hour IN (SELECT hour FROM reprice_due) GROUP BY ALL HAVING sum(milliseconds) <> 0
+"""
+_SPLIT_ANEW = (("split", split("booked_now", "now_micros")),)
+_KINDS_ANEW = f"""
+SELECT DISTINCT b.sku, b.purchase_option, h.node_group, h.region, b.hour
+FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
+"""
+
+
+def reprice(session: Session, book: "PriceBook", versions: Versions, judgeable_us: int, now_us: int) -> int:
+    """Write what closed hours before `judgeable_us` would cost by this book as adjustments; return how many.
+
+    Without a price file nothing is: nobody says then that another price holds.
+    """
+    if not book.version or not judgeable_us:
+        return 0
+    session.execute(_DUE, {"prices": versions.prices, "judgeable": judgeable_us})
+    hours = [hour for (hour,) in session.rows("SELECT hour FROM reprice_due ORDER BY hour")]
+    made = 0
+    for first, last in spans(session, hours, GPU_HOURS):
+        span: dict[str, object] = {"first": first, "last": last}
+        with session.transaction():
+            session.execute(_BOOKED, span)
+            rates_of(session, book, _KINDS_ANEW)
+            told = {"rules": versions.rules, "prices": versions.prices, "now_us": now_us}
+            run_with(session, "ledger/repriced.sql", _SPLIT_ANEW, span | told)
+            (changed,) = session.row(
+                "SELECT count(*) FROM repriced WHERE coalesce(now_micros, 0) <> coalesce(cost_micros, 0)"
+            )
+            made += int(changed)
+    return made

@@ -9,7 +9,6 @@ from operator import attrgetter
 
 from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes import exchange, input_starvation, underused
-from analyzer.ledger.causes.data_wait import by_own_word
 from analyzer.ledger.causes.exchange import (
     ExchangeJudgement,
     HourOfFabric,
@@ -19,7 +18,7 @@ from analyzer.ledger.causes.exchange import (
     keep_rates,
     learn_rates,
 )
-from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
+from analyzer.ledger.causes.input_starvation import InputJudgement, Sign, by_own_word
 from analyzer.ledger.causes.serving_holding import hold_to_policy
 from analyzer.ledger.causes.serving_policy import Service
 from analyzer.ledger.causes.straggler import NONE_BEHIND, Lag, straggler_lag

@@ -8,7 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from analyzer.findings.ledger_findings import findings
-from analyzer.ledger.causes.data_wait import by_own_word
+from analyzer.ledger.causes.input_starvation import by_own_word
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
