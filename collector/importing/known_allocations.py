@@ -262,13 +262,17 @@ def _ground_of(row: Row) -> Ground:
 
 
 def seen_on(claim: Claim, sightings: Mapping[str, Sequence[Sighting]]) -> Claim:
-    """Return a claim with the GPUs on which others saw its run for most of the time that either lasted."""
-    named = dict(claim.named)
+    """Return a claim with the GPUs on which others saw its run for most of the time that either lasted.
+
+    Where they saw as many as it holds, these are its own, whatever number its scheduler has for them: that may count
+    GPUs in another order than the driver.
+    """
+    seen: dict[str, Ground] = {}
     for name in (claim.run_id, *claim.names):
         for one in sightings.get(name, ()):
             if _mostly(claim, one):
-                named[one.gpu_uuid] = "told"
-    return _with(claim, named, claim.likely)
+                seen[one.gpu_uuid] = "told"
+    return _with(claim, seen if 0 < claim.gpus == len(seen) else dict(claim.named) | seen, claim.likely)
 
 
 def by_name(sightings: Iterable[Sighting]) -> dict[str, list[Sighting]]:

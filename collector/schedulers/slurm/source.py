@@ -7,7 +7,7 @@ the ledger's names: GPU 2 of a host becomes a UUID, job 81236 the run slurm/alph
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.wire.bounded import json_said
 from agent.wire.units import SECOND_US
@@ -35,9 +35,48 @@ class Inventory:
 
     Hosts with MIG instances are left out: how Slurm numbers those depends on its gres.conf, and the agents on them see
     which run holds which.
+
+    Slurm counts the lines of gres.conf, and the driver its boards: mostly these are in one order. `sights` has what
+    agents saw, by run and host; a host on which they saw another GPU than Slurm's number means in the driver's order is
+    one of `reordered`, where numbers name nothing.
     """
 
     hosts: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    sights: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    reordered: frozenset[str] = frozenset()
+
+    def seen_by(self, session: Session, jobs: Iterable[Job], prefix: str) -> "Inventory":
+        """Return the inventory with what agents have seen of these jobs, which hold GPUs."""
+        listed = [job for job in jobs if job.phase == "holding" and any(job.gpus)]
+        rows = session.rows(
+            """
+            SELECT run_id, split_part(node, '.', 1), list(DISTINCT gpu_uuid) FROM allocations
+            WHERE scheduler = 'cgroup' AND gpu_uuid IS NOT NULL AND run_id IN (SELECT unnest(?::VARCHAR[]))
+            GROUP BY ALL
+            """,
+            [[f"{prefix}{name}" for job in listed for name in {str(job.raw_id), job.id}]],
+        )
+        sights = {(run_id, node): frozenset(uuids) for run_id, node, uuids in rows}
+        found = replace(self, sights=sights)
+        reordered = {
+            node
+            for job in listed
+            for node, held in zip(job.nodes, job.gpus, strict=True)
+            if (seen := found.sight(job, node, prefix)) and seen != set(found.numbered(node, held or ()) or seen)
+        }
+        return replace(found, reordered=frozenset(reordered))
+
+    def sight(self, job: Job, node: str, prefix: str) -> frozenset[str]:
+        """Return the GPUs of a host on which its agent saw a job: as many as the job has there, or none."""
+        short, held = node.split(".", 1)[0], dict(zip(job.nodes, job.gpus, strict=True)).get(node) or ()
+        names = (f"{prefix}{name}" for name in (job.raw_id, job.id))
+        seen = next((found for name in names if (found := self.sights.get((name, short)))), frozenset[str]())
+        return seen if len(seen) == len(held) else frozenset()
+
+    def numbered(self, node: str, held: Iterable[int]) -> list[str]:
+        """Return the GPUs that these numbers are in the driver's order; none where one of them is not known."""
+        uuids = [self.gpus(node).get(index) for index in held]
+        return [] if None in uuids else [uuid for uuid in uuids if uuid is not None]
 
     @classmethod
     def read(cls, session: Session) -> "Inventory":
@@ -66,12 +105,13 @@ class Inventory:
         return self.hosts.get(node) or self.hosts.get(node.split(".", 1)[0]) or {}
 
 
-def places(job: Job, inventory: Inventory) -> list[JobGpu]:
+def places(job: Job, inventory: Inventory, prefix: str = "") -> list[JobGpu]:
     """Return where a job runs: a place for each GPU that is known by its UUID, else one for each host.
 
-    Accounting knows only how many GPUs; where they are all that a host has, it knows which.
+    Accounting knows only how many GPUs; where they are all that a host has, it knows which. Where an agent saw other
+    GPUs than Slurm's numbers mean, it is right.
     """
-    found = [_on(node, held, job, inventory) for node, held in zip(job.nodes, job.gpus, strict=True)]
+    found = [_on(node, held, job, inventory, prefix) for node, held in zip(job.nodes, job.gpus, strict=True)]
     ranked = all(uuids for _, uuids in found)
     known: list[JobGpu] = []
     for node, uuids in found:
@@ -82,12 +122,15 @@ def places(job: Job, inventory: Inventory) -> list[JobGpu]:
     return known
 
 
-def _on(node: str, held: tuple[int, ...] | None, job: Job, inventory: Inventory) -> tuple[str, Sequence[str]]:
+def _on(
+    node: str, held: tuple[int, ...] | None, job: Job, inventory: Inventory, prefix: str
+) -> tuple[str, Sequence[str]]:
     gpus = inventory.gpus(node)
-    if held is None and gpus and job.allocated_gpus == len(gpus) * len(job.nodes):
-        held = tuple(sorted(gpus))
-    uuids = [gpus.get(index) for index in held or ()]
-    return node, [uuid for uuid in uuids if uuid is not None] if None not in uuids else []
+    if gpus and (job.allocated_gpus == len(gpus) * len(job.nodes) or len(held or ()) == len(gpus)):
+        return node, inventory.numbered(node, sorted(gpus))
+    if node in inventory.reordered:
+        return node, sorted(inventory.sight(job, node, prefix))
+    return node, inventory.numbered(node, held or ())
 
 
 def attempt_of(job: Job, known: Iterable[Row]) -> int:
@@ -151,8 +194,7 @@ def _goes_on(row: Row, job: Job) -> bool:
         return False
     if job.restarts or (job.submitted_at is not None and row.get("submitted_at") == job.submitted_at):
         return True
-    ended, labels = moment_of(row, "ended_at"), json_said(str(row.get("labels") or "{}"))
-    state = labels.get("slurm_state") or str(row.get("exit_status") or "").upper()
+    ended, state = moment_of(row, "ended_at"), _state_in(row)
     if state in _REQUEUED:
         return True
     is_late = ended is not None and (job.submitted_at or job.started_at or 0) - ended > _REMEMBERED_US
@@ -240,6 +282,7 @@ class SlurmSource:
         self._reader = reader
         self._state = state
         self._seen: dict[tuple[str, int | None], int] = {}  # run and start to when it was last there
+        self._reordered: set[str] = set()  # hosts whose GPUs Slurm numbers in another order than the driver
 
     def poll(self, session: Session, now: int) -> Poll:
         """Return what is new since the last poll.
@@ -249,7 +292,13 @@ class SlurmSource:
         """
         queued = [job for job in self._reader.queued() if job.uses_gpus]
         ended, accounted = self._ended(now)
-        rows = list(self._rows([*queued, *ended], Inventory.read(session)))
+        present = {(job.id, job.started_at) for job in queued if job.phase == "holding"}
+        # A job that was resized goes on in the queue; accounting's record of how it was until then has ended.
+        ended = [job for job in ended if job.state != _RESIZED or (job.id, job.started_at) not in present]
+        inventory = Inventory.read(session).seen_by(session, queued, self.prefix)
+        self._reordered |= inventory.reordered  # who was seen may have ended, and the order is still another
+        inventory = replace(inventory, reordered=frozenset(self._reordered))
+        rows = list(self._rows([*queued, *ended], inventory, now))
         rows += self._vanished(rows, now, accounted)
         states = self._state.nodes.news(self._reader.nodes(), now)
         tables = {
@@ -286,7 +335,7 @@ class SlurmSource:
         ended = [job for job in jobs if job.phase == "ended" and job.uses_gpus and job.ended_at is not None]
         return sorted(ended, key=lambda job: (job.started_at or 0, job.raw_id)), True
 
-    def _rows(self, jobs: Iterable[Job], inventory: Inventory) -> Iterator[Row]:
+    def _rows(self, jobs: Iterable[Job], inventory: Inventory, now: int) -> Iterator[Row]:
         self.unplaced = 0
         said: dict[str, list[Row]] = {}  # in this poll: of a requeued job, accounting has a record for each attempt
         for job in jobs:
@@ -294,20 +343,20 @@ class SlurmSource:
             of_number = [*self._state.book.of(number), *said.get(number, ())]
             run_id, attempt = run_of(job, self.prefix, of_number)
             known = [row for row in of_number if row["run_id"] == run_id]
-            rows = [row | {"run_id": run_id} for row in self._of(job, attempt, known, inventory)]
+            rows = [row | {"run_id": run_id} for row in self._of(job, attempt, known, inventory, now)]
             said.setdefault(number, []).extend(rows)
             yield from rows
 
-    def _of(self, job: Job, attempt: int, known: list[Row], inventory: Inventory) -> Iterator[Row]:
+    def _of(self, job: Job, attempt: int, known: list[Row], inventory: Inventory, now: int) -> Iterator[Row]:
         if job.started_at is None:
             yield from self._waiting(job, attempt, known)
             return
-        found = _found(job, known, inventory)
+        found = _found(job, known, inventory, self.prefix)
         self.unplaced += job.phase == "holding" and any(place.gpu_uuid is None for place in found)
         rows = holding(job, self.prefix, attempt, found)
         inherited = next((row["restarts_of"] for row in known if row.get("restarts_of")), None)
         yield from (row | {"restarts_of": inherited} if inherited else row for row in rows)
-        yield from _withdrawn(known, rows, job.started_at)
+        yield from _withdrawn(known, rows, job, now)
         yield from _no_longer_waiting(known, job.started_at)
 
     def _waiting(self, job: Job, attempt: int, known: list[Row]) -> Iterator[Row]:
@@ -345,26 +394,66 @@ def open_slurm(cluster: str, reader: SlurmReader, every_seconds: float) -> Calla
     return opened
 
 
-def _found(job: Job, known: list[Row], inventory: Inventory) -> list[JobGpu]:
+def _found(job: Job, known: list[Row], inventory: Inventory, prefix: str) -> list[JobGpu]:
     """Return where a job runs; the GPUs that it was seen on count after its end, when Slurm no longer names them."""
-    found = places(job, inventory)
+    found = places(job, inventory, prefix)
     if all(place.gpu_uuid for place in found):
         return found
-    seen = [row for row in known if row.get("started_at") == job.started_at and not is_withdrawn(row)]
-    named = [
-        JobGpu(str(row["node"]), str(row["gpu_uuid"]), moment_of(row, "rank")) for row in seen if row.get("gpu_uuid")
-    ]
-    hosts = {place.node for place in named}
-    return named + [place for place in found if place.node not in hosts]
+    seen = [row for row in known if _is_of(row, job) and row.get("gpu_uuid") and not is_withdrawn(row)]
+    if job.phase == "holding":
+        seen = [row for row in seen if row["node"] not in inventory.reordered]
+    is_first = job.phase == "ended" and job.state == _RESIZED  # it says when what was given back was
+    own = [row for row in seen if not _was_given_back(row) or is_first or row.get("ended_at") == job.started_at]
+    named = {
+        str(row["gpu_uuid"]): JobGpu(str(row["node"]), str(row["gpu_uuid"]), moment_of(row, "rank")) for row in own
+    }
+    hosts = {row["node"] for row in seen}
+    return list(named.values()) + [place for place in found if place.node not in hosts]
 
 
-def _withdrawn(known: list[Row], rows: list[Row], started_at: int) -> Iterator[Row]:
-    """Take back those places of an attempt that turn out to be others."""
+def _is_of(row: Row, job: Job) -> bool:
+    """Whether a row tells of this start of a job, or of the record that it goes on from with what it has kept."""
+    is_before = _was_given_back(row) and row.get("ended_at") == job.started_at and row["node"] in job.nodes
+    return row.get("started_at") == job.started_at or (row.get("started_at") is not None and is_before)
+
+
+_RESIZED = "RESIZING"
+
+
+def _was_given_back(row: Row) -> bool:
+    return _state_in(row) == _RESIZED
+
+
+def _state_in(row: Row) -> str:
+    """Return Slurm's word for how a row has ended."""
+    labels = json_said(str(row.get("labels") or "{}"))
+    return str(labels.get("slurm_state") or str(row.get("exit_status") or "").upper())
+
+
+def _withdrawn(known: list[Row], rows: list[Row], job: Job, now: int) -> Iterator[Row]:
+    """Take back those places of an attempt that turn out to be others, and end what a job has given back.
+
+    A GPU that it was told to have by number and has no longer, while it runs, was its own until now. So is what an
+    earlier record of it holds beyond the beginning of this one, which takes its place.
+    """
     told = {(row["node"], row["gpu_uuid"]) for row in rows}
+    shrinks = job.phase == "holding" and all(row["gpu_uuid"] for row in rows)
     for row in known:
-        is_same = row.get("started_at") == started_at and not is_withdrawn(row)
-        if is_same and (row.get("node"), row.get("gpu_uuid")) not in told:
-            yield withdrawn(row, started_at)
+        started, ended = moment_of(row, "started_at"), moment_of(row, "ended_at")
+        if started is None or job.started_at is None or is_withdrawn(row) or _was_given_back(row):
+            continue
+        if started < job.started_at and (ended is None or ended > job.started_at):
+            yield row | {"ended_at": job.started_at}
+        elif started == job.started_at and (row.get("node"), row.get("gpu_uuid")) not in told:
+            if shrinks and row.get("gpu_uuid") and len(told) < sum(map(_is_named, known)):
+                labels = json.dumps({"slurm_state": _RESIZED})
+                yield row | {"ended_at": max(now, started), "labels": labels}
+            else:
+                yield withdrawn(row, started)
+
+
+def _is_named(row: Row) -> bool:
+    return bool(row.get("gpu_uuid")) and not is_withdrawn(row) and row.get("ended_at") is None
 
 
 def _no_longer_waiting(known: list[Row], started_at: int) -> Iterator[Row]:

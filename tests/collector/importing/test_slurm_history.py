@@ -112,6 +112,19 @@ def test_an_agent_that_saw_the_job_is_believed(site: Site) -> None:
     assert site.allocations(*HELD, "scheduler") == [("slurm/alpha/7", "n1-1", None, "slurm")]
 
 
+def test_what_an_agent_saw_counts_more_than_a_number(site: Site) -> None:
+    """Slurm counts GPUs in the order of its gres.conf, the driver in its own: a job of two GPUs holds two."""
+    for index in (2, 3):
+        site.fleet.hold("slurm/alpha/7", "n1", [f"n1-{index}"], T + HOUR, T + 20 * HOUR, scheduler="cgroup")
+    site.accounted = [job(7, 1, None, 2)]
+    site.queued = [job(7, 1, None, 2, gpus=((0, 1),))]
+    site.bring()
+    assert [row[:2] for row in site.allocations(*HELD, "scheduler") if row[3] == "slurm"] == [
+        ("slurm/alpha/7", "n1-2"),
+        ("slurm/alpha/7", "n1-3"),
+    ]
+
+
 def test_what_another_import_placed_is_not_given_to_others(site: Site) -> None:
     """A second import knows of other jobs; the first one's GPUs are taken all the same."""
     site.accounted = [job(7, 1, 5, 2)]

@@ -316,3 +316,73 @@ def test_a_reason_that_is_older_than_the_silence_fills_it(hosts: SmallCluster) -
     hosts.poll()
     hosts.poll(T + 63 * MINUTE)
     assert states(hosts) == [("n1", -30, 1, "down", "psu"), ("n1", 1, 63, "down", "psu")]
+
+
+def test_a_number_that_slurm_gives_again_is_another_run(cluster: SmallCluster) -> None:
+    """Its counter was reset: what bob runs is none of ada's, though both are 7."""
+    cluster.said.jobs = [running()]
+    cluster.poll(T + 2 * MINUTE)
+    cluster.said.jobs, cluster.said.ended = [], [over()]
+    cluster.poll(T + 11 * MINUTE)
+    began = T + 60 * MINUTE
+    cluster.said.jobs = [running(user="bob", name="md", submitted_at=began, started_at=began, gpus=((2, 3),))]
+    cluster.poll(T + 61 * MINUTE)
+    cluster.said.jobs = []
+    cluster.said.ended = [
+        over(user="bob", name="md", submitted_at=began, started_at=began, ended_at=began + 5 * MINUTE)
+    ]
+    cluster.poll(T + 70 * MINUTE)
+    again = f"slurm/alpha/7@{began // 1_000_000}"
+    assert cluster.allocations("run_id", '"user"', "gpu_uuid", "attempt", "ended_at") == [
+        ("slurm/alpha/7", "ada", "n1-0", 0, T + 10 * MINUTE),
+        ("slurm/alpha/7", "ada", "n1-1", 0, T + 10 * MINUTE),
+        (again, "bob", "n1-2", 0, began + 5 * MINUTE),
+        (again, "bob", "n1-3", 0, began + 5 * MINUTE),
+    ]
+
+
+def test_what_a_job_gives_back_was_its_own_until_then(cluster: SmallCluster) -> None:
+    """It is resized: the record of how it was has ended, and the GPUs that it gave back were held until now."""
+    cluster.said.jobs = [running(nodes=("n1", "n2"), gpus=((0, 1), (0, 1)), allocated_gpus=4)]
+    cluster.poll(T + 2 * MINUTE)
+    cluster.said.jobs = [running()]
+    resized = T + 5 * MINUTE
+    until = over(state="RESIZING", ended_at=resized, nodes=("n1", "n2"), gpus=(None, None), allocated_gpus=4)
+    cluster.said.ended = [until]
+    cluster.poll(T + 6 * MINUTE)
+    assert cluster.allocations("gpu_uuid", "ended_at", "gpu_fraction") == [
+        ("n1-0", None, None),
+        ("n1-1", None, None),
+        ("n2-0", T + 6 * MINUTE, None),
+        ("n2-1", T + 6 * MINUTE, None),
+    ]
+    cluster.said.jobs = []
+    cluster.said.ended = [until, over(submitted_at=resized, started_at=resized)]
+    cluster.poll(T + 11 * MINUTE)
+    held = cluster.allocations("gpu_uuid", "started_at", "ended_at")
+    assert all(gpu_fraction is None for (gpu_fraction,) in cluster.allocations("gpu_fraction"))
+    assert sorted(row for row in held if row[0] == "n1-0") == [
+        ("n1-0", T + MINUTE, resized),
+        ("n1-0", resized, T + 10 * MINUTE),
+    ]
+    assert [row[1:] for row in held if row[0] == "n2-0"] == [(T + MINUTE, resized)]
+
+
+def test_where_slurm_counts_gpus_in_another_order_its_numbers_name_none(cluster: SmallCluster) -> None:
+    """The agent sees job 7 on two other GPUs than the driver's order of Slurm's numbers: it is right, and of job 8,
+    which nobody saw, nothing is known but its host.
+    """
+    cluster.said.jobs = [running(), running(8, gpus=((2, 3),))]
+    cluster.poll(T + 2 * MINUTE)
+    names = ("run_id", "node", "gpu_uuid", "started_at", "scheduler", "batch")
+    seen = [["slurm/alpha/7", "n1", f"n1-{index}", T + MINUTE, "cgroup", 0] for index in (2, 3)]
+    cluster.session.load("allocations", names, seen)
+    cluster.poll(T + 3 * MINUTE)
+    rows = cluster.allocations("run_id", "gpu_uuid", "gpu_fraction", "scheduler")
+    standing = [row[:2] for row in rows if row[2] is None and row[3] == "slurm"]
+    assert sorted(standing, key=str) == [
+        ("slurm/alpha/7", "n1-2"),
+        ("slurm/alpha/7", "n1-3"),
+        ("slurm/alpha/8", None),
+    ]
+    assert cluster.source.unplaced == 1
