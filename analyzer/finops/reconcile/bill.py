@@ -215,8 +215,12 @@ class _Gathering:
         time = hours_of_line(line, kind)
         gpus, machines = (_nanos(hours) if hours else 0 for hours in (time.gpu_hours, time.machine_hours))
         price, is_by_cost = _price(line, kind, time.gpu_hours) if line.category == "Usage" else (None, False)
-        if line.category == "Usage" and price is None and time.gpu_hours != 0 and line.effective >= 0:
-            self._bill.unpriced[time.why if line.effective and time.why else "they cost 0"] += 1
+        is_priceless = (
+            price is None and not time.is_part and (line.effective > 0 or (not line.effective and line.quantity))
+        )
+        if line.category == "Usage" and is_priceless:
+            why = (time.why or "no price") if line.effective else "they cost 0"
+            self._bill.unpriced[why] += 1
         product = _product(line, kind)
         pieces = list(_days(line.start, line.end))
         parts, length = [until - since for since, until in pieces], line.end - line.start
@@ -235,7 +239,7 @@ class _Gathering:
             if price is not None:
                 part.day.paid[price] += taken
                 part.day.is_by_cost |= is_by_cost
-            elif time.gpu_hours == 0 and line.category == "Usage":
+            elif time.is_part and line.category == "Usage":
                 part.day.host_nanos += cost
 
     def _part(self, slot: _Slot, product: _Product) -> _Part:
@@ -252,15 +256,20 @@ class _Gathering:
 
     def settled(self) -> Bill:
         """Return the bill, with fees told from machines."""
-        dearest: dict[_Slot, float] = {}
+        dearest: dict[tuple[int, str, PriceKey], float] = {}  # of compute, on whatever resource
         for slot, products in self._slots.items():
-            anywhere = slot._replace(resource=None)
-            prices = [part.price for product, part in products.items() if product.is_compute]
-            dearest[anywhere] = max([dearest.get(anywhere, 0.0), *prices])
+            for product, part in products.items():
+                if product.is_compute:
+                    of = (slot.day, slot.currency, product.key)
+                    dearest[of] = max(dearest.get(of, 0.0), part.price)
         for slot, products in self._slots.items():
             fees = _fees(products) if slot.resource is not None and len(products) > 1 else []
-            half = dearest[slot._replace(resource=None)] / 2
-            fees += [one for one, part in products.items() if not one.is_compute and 0 < part.price < half]
+            fees += [
+                product
+                for product, part in products.items()
+                if not product.is_compute
+                and 0 < part.price < dearest.get((slot.day, slot.currency, product.key), 0.0) / 2
+            ]
             for product, part in products.items():
                 if product in fees:
                     _add_other(self._bill, Other("fee", product.name[:80], part.lines, part.nanos, slot.currency))
@@ -294,7 +303,7 @@ def _add_other(bill: Bill, more: Other) -> None:
 def _product(line: BillLine, kind: BilledKind) -> _Product:
     texts = line.texts
     name = texts.get("SkuMeter") or texts.get("SkuPriceId") or texts.get("SkuId") or texts.get("ChargeDescription", "")
-    service = f"{texts.get('ServiceCategory', '')} {texts.get('ServiceName', '')}".casefold()
+    service = (texts.get("ServiceName") or texts.get("ServiceCategory", "")).casefold()
     is_compute = "compute" in service or "virtual machine" in service
     return _Product(name[:80], is_compute, PriceKey(kind.sku, kind.option, line.provider, line.region))
 

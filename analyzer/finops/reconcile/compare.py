@@ -289,7 +289,7 @@ def gathered(invoice: Sequence[Path], skus: Collection[str], mapping: Sequence[P
 
 def name_of(invoice: Sequence[Path]) -> str:
     """Return what an invoice is called: its files' names, of many the first ones."""
-    return some([path.name for path in invoice])
+    return some([path.name for path in invoice])[:_NAME_MOST]
 
 
 def hold(session: Session, bill: Bill, name: str, currency: str, span: Span) -> Comparison:
@@ -320,7 +320,7 @@ def reconcile(
     return hold(session, bill, name_of(invoice), currency, span), bill
 
 
-_PATH = "/v1/invoices"
+_PATH, _NAME_MOST = "/v1/invoices", 200
 
 
 def reconcile_by_server(

@@ -150,7 +150,7 @@ _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 _OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
 _SPOT = re.compile(r"\b(spot|preemptible|low[ -]priority)", re.IGNORECASE)
 _FEE = re.compile(
-    r"\b(fees?|management|surcharge|uplift|markup|commission|add-?on|support|marketplace|software|subscription"
+    r"\b(fees?|management|surcharge|uplift|markup|commission|add-?on|ebsoptimi[sz]ed|support|marketplace|software|subscription"
     r"|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
     re.IGNORECASE,
 )
@@ -245,6 +245,7 @@ class LineHours:
     machine_hours: Decimal | None
     gpu_hours: Decimal | None
     why: str | None = None
+    is_part: bool = False  # of a machine: cores, memory
 
 
 def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
@@ -254,14 +255,14 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
     something else is counted, and no hours follow.
     """
     if kind.gpus == 0:
-        return LineHours(None, Decimal(0))
+        return LineHours(None, Decimal(0), is_part=True)
     unit = unit_of(line.unit)
     if unit is None or unit.seconds is None or unit.thing == "unknown":
         return LineHours(None, None, f"the unit {line.unit or 'null'!r} is no time of machines or GPUs")
     if unit.thing == "part":
-        return LineHours(None, Decimal(0))
-    if line.quantity is None:
-        return LineHours(None, None, "no quantity")
+        return LineHours(None, Decimal(0), is_part=True)
+    if not line.quantity:
+        return LineHours(line.quantity, line.quantity, "their quantity is 0 or null")
     hours = _hours(line, unit, line.quantity)
     if hours is None:
         return LineHours(None, None, f"how long the unit {line.unit!r} is cannot be told")

@@ -68,7 +68,7 @@ class InvoiceAsked(Parameters):
     currencies: Annotated[list[Currency], Field(max_length=50)] = Field(description="In which GPUs are billed.")
     lines: Annotated[int, Field(ge=0, le=10**12)]
     days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
-    others: Annotated[list[OtherAsked], Field(max_length=OTHERS_KEPT + 20)] = Field([])
+    others: Annotated[list[OtherAsked], Field(max_length=2 * OTHERS_KEPT)] = Field([])
     start: _Instant | Opt = Field(None, description="Start of the span; default: the invoice's first day.")
     end: _Instant | Opt = Field(None, description="End of the span; default: the end of the invoice's last day.")
     keep: bool = Field(True, description="Whether the result is kept and shown in reports.")

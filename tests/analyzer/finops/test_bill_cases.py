@@ -39,7 +39,7 @@ LINE: Mapping[str, str] = {
     "ChargePeriodStart": "2026-11-10T00:00:00Z", "ChargePeriodEnd": "2026-11-11T00:00:00Z",
     "ContractedUnitPrice": "20.80", "PricingCategory": "Standard", "PricingQuantity": "24", "PricingUnit": "Hours",
     "ProviderName": "Example Cloud", "RegionId": "us-east-1", "ServiceName": "Compute", "SkuId": "ABCDEFGH",
-    "SkuMeter": "", "SkuPriceDetails": "", "ResourceId": "",
+    "ServiceCategory": "", "SkuMeter": "", "SkuPriceDetails": "", "ResourceId": "",
 }  # fmt: skip
 GPU_HOURS = {"PricingUnit": "GPU-Hours", "PricingQuantity": "192", "ContractedUnitPrice": "2.60"}
 PARTS = {"ChargeDescription": "Compute - GPU - H100", "SkuId": "B98415", "PricingCategory": ""}
@@ -178,6 +178,21 @@ MATCHING: Mapping[str, Case] = {
     "fee of another service, on its own resource": Case(
         hosts({}, FEE | {"ChargeDescription": "p5.48xlarge", "ServiceName": "AI", "ResourceId": "cluster-1"})
     ),
+    "fee of a container service, of the category compute": Case(
+        hosts(
+            {"ServiceCategory": "Compute"},
+            FEE
+            | {
+                "ChargeDescription": "p5.48xlarge",
+                "ServiceName": "Amazon EKS",
+                "ServiceCategory": "Compute",
+                "ResourceId": "cluster-1",
+            },
+        )
+    ),
+    "a line without quantity that costs nothing": Case(
+        [*hosts(), {**LINE, "PricingQuantity": "0", "EffectiveCost": "0"}]
+    ),
     "fee by GPU-hours": Case(
         hosts(
             GPU_HOURS,
@@ -313,7 +328,7 @@ REFUSED: Mapping[str, tuple[str | bytes, str]] = {
         r"line 18: ChargePeriodEnd is '9999-12-31T00:00:00Z': the charge would last more than ten years",
     ),
     "needed amounts": (csv_of(hosts({"EffectiveCost": "NULL"})), r"line 2: EffectiveCost is 'NULL': it must not be"),
-    "short line": (csv_of(hosts()) + "1,2,3\n", r"line 18: 3 cells, and the header has 22"),
+    "short line": (csv_of(hosts()) + "1,2,3\n", r"line 18: 3 cells, and the header has 23"),
     "gzip cut off": (gzip.compress(csv_of(hosts()).encode())[:-20], r"is a gzip file that is damaged or cut off"),
     "ZIP": (b"PK\x03\x04" + bytes(30), r"is a ZIP archive"),
     "CUR": ("lineItem/UsageStartDate,lineItem/UnblendedCost\n", r"line 1: the column lineItem/UsageStartDate is of no"),
@@ -406,6 +421,7 @@ def test_a_price_that_does_not_make_the_cost_is_said(tmp_path: Path) -> None:
     ("line", "words"),
     [
         ({"EffectiveCost": "0", "ContractedUnitPrice": "0"}, "no price of a GPU-hour: 16 lines of GPUs: they cost 0"),
+        ({"PricingQuantity": "0"}, "16 lines of GPUs: their quantity is 0 or null"),
         ({"PricingUnit": "Licenses"}, "16 lines of GPUs: the unit 'Licenses' is no time of machines or GPUs"),
         (
             {"PricingUnit": "100 Hours", "ContractedUnitPrice": "2080", "ResourceId": ""},
