@@ -127,6 +127,11 @@ _INIT = 1  # root's, and there whenever anything is
 _CAP_SYS_PTRACE = 19  # linux/capability.h
 _CAPABILITIES = re.compile(r"^CapEff:\s+([0-9a-f]+)", re.MULTILINE)
 _SLURM = ("fs/cgroup/*/*slurmstepd*.scope", "fs/cgroup/*.slice/*.slice/*slurmstepd*.scope", "fs/cgroup/*/*slurm*/uid_*")
+_JOBS = {  # of schedulers that the agent knows by their cgroups alone
+    "PBS": ("fs/cgroup/*pbs*/job*", "fs/cgroup/*/*pbs*/job*"),
+    "LSF": ("fs/cgroup/lsf/*/job.*", "fs/cgroup/*/lsf/*/job.*"),
+    "HTCondor": ("fs/cgroup/*condor*/*slot*", "fs/cgroup/*/*condor*/*slot*"),
+}
 _PODS = ("fs/cgroup/kubepods*", "fs/cgroup/*/kubepods*")
 
 _Tables = Mapping[str, Sequence[Mapping[str, Value]]]
@@ -154,12 +159,13 @@ def _feed_lines(tables: _Tables, config: AgentConfig) -> list[HostCheckLine]:
     return lines
 
 
-def _holder_lines(config: AgentConfig) -> list[HostCheckLine]:
+def holder_lines(config: AgentConfig) -> list[HostCheckLine]:
     """Return by which ways a GPU's holder is found on this host."""
     found = []
     if _any(config.sys, _SLURM):
         version = "v2" if (config.sys / "fs/cgroup/cgroup.controllers").exists() else "v1"
         found.append(HostCheckLine("yes", f"Slurm jobs (cgroup {version})"))
+    found += [HostCheckLine("yes", f"{name} jobs (cgroup)") for name, where in _JOBS.items() if _any(config.sys, where)]
     if config.kubelet is not None and config.kubelet.exists():
         if os.access(config.kubelet, os.R_OK | os.W_OK):
             found.append(HostCheckLine("yes", "Kubernetes pods (kubelet)"))
@@ -433,7 +439,7 @@ def _lines(config: AgentConfig, host_sources: HostSources, cost: Cost) -> Sequen
         *measured_lines(host_sources.gpus.supported()),
         *_feed_lines(tables, config),
         *(HostCheckLine("some", words) for words in host_sources.coverage()),
-        *_holder_lines(config),
+        *holder_lines(config),
         *process_lines(config, host_sources.hidden_holders()),
         *rack_line(tables),
         *health_lines(host_sources.gpus.counts, tables.get("gpu_samples", [])),

@@ -65,6 +65,7 @@ _WORDS: Mapping[_Scheduler, str] = {"flux": "shell-", "htcondor": "condor", "kub
 # nerdctl-<id>, or the id alone below whatever directory its user chose.
 _CONTAINER = re.compile(r"^.*/(?:(?:docker|libpod|nerdctl|containerd|crio)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=/|$)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # as systemd writes what no name of a unit may have
+CONTAINERS = "container/"  # begins the run of what a container's processes do not declare
 _CONTAINER_ID_CHARACTERS = 12  # as the engines show it
 
 
@@ -267,7 +268,7 @@ def _by_container(process: Process, place: HostIdentity) -> Attribution | None:
     found = container(process.cgroup)
     if found is None:
         return None
-    run_id = f"container/{place.node}/{found.id[:_CONTAINER_ID_CHARACTERS]}"
+    run_id = f"{CONTAINERS}{place.node}/{found.id[:_CONTAINER_ID_CHARACTERS]}"
     return Attribution(run_id, "cgroup", owner=process.owner)
 
 

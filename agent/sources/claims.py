@@ -18,7 +18,7 @@ from agent.attribution.evidence import (
     user_in,
 )
 from agent.attribution.providers import Meant
-from agent.attribution.run import Attribution, container, controller_paths, job
+from agent.attribution.run import CONTAINERS, Attribution, container, controller_paths, job
 from agent.procfs import text
 from agent.sources.process_table import Stat, nearest_roots
 
@@ -66,10 +66,12 @@ class Claims:
         if process is None:
             return None
         attribution = self._attribution(process)
-        if attribution.scheduler == "process":
+        if attribution.scheduler == "process" or attribution.run_id.startswith(CONTAINERS):
             above = nearest_roots(processes, elders.keys()).get(stat.parent)
             attribution = attribution if above is None else elders[above].attribution
-        found = (job(process.cgroup) or container(process.cgroup)) if attribution.scheduler == "cgroup" else None
+        found = job(process.cgroup) if attribution.scheduler == "cgroup" else None
+        if attribution.run_id.startswith(CONTAINERS):
+            found = container(process.cgroup)
         return Claim(
             attribution=attribution,
             run_directories=found.directories if found else {},

@@ -10,6 +10,7 @@ from agent.doctor import (
     collector_line,
     connection,
     health_lines,
+    holder_lines,
     identity_columns,
     leaving,
     listens_on,
@@ -158,3 +159,23 @@ def test_a_procfs_that_hides_others_is_told(tmp_path: Path) -> None:
     assert line.answer == "no"
     assert "hidepid" in line.what
     assert "gid=" in line.remedy
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("system.slice/slurmstepd.scope/job_7", "Slurm jobs (cgroup v1)"),
+        ("slurm.slice/n1_slurmstepd.scope/job_7", "Slurm jobs (cgroup v1)"),
+        ("memory/slurm/uid_1000/job_7", "Slurm jobs (cgroup v1)"),
+        ("pbs_jobs.service/jobs/7.pbs01", "PBS jobs (cgroup)"),
+        ("memory/pbs_jobs.service/jobid/7.pbs01", "PBS jobs (cgroup)"),
+        ("memory/lsf/hpc1/job.7.1.2", "LSF jobs (cgroup)"),
+        ("system.slice/condor.service/condor_scratch_slot1@n1", "HTCondor jobs (cgroup)"),
+        ("user.slice/user-1000.slice", "no scheduler here: a GPU is attributed to the user of its processes"),
+    ],
+)
+def test_schedulers_are_told_by_their_cgroups(tmp_path: Path, place: str, said: str) -> None:
+    """Whoever installs the agent sees whether it will know whose GPUs are."""
+    (tmp_path / "fs/cgroup" / place).mkdir(parents=True)
+    config = AgentConfig(sys=tmp_path, kubelet=None, jobstats=None, dcgm_mapping=None)
+    assert [line.what for line in holder_lines(config)] == [said]

@@ -246,3 +246,23 @@ def test_a_container_s_figures_are_those_of_its_cgroup(tmp_path: Path) -> None:
     assert {row["run_id"] for row in reading["allocations"]} == {"container/n14/4f4f4f4f4f4f"}
     (row,) = reading["run_samples"]
     assert (row["run_id"], row["memory_used_bytes"]) == ("container/n14/4f4f4f4f4f4f", 4096)
+
+
+def test_a_child_that_may_not_be_read_is_of_the_run_above_it_and_not_of_their_container(tmp_path: Path) -> None:
+    """What its parent declares is nearer than how both are packed; the run has no cgroup of its own then."""
+    for pid, parent, environ in ((50, 1, "GPULEDGER_RUN_ID=train\0"), (51, 50, None)):
+        here = tmp_path / f"proc/{pid}"
+        here.mkdir(parents=True)
+        (here / "stat").write_text(f"{pid} (python) S {parent} " + "0 " * 17 + f"{pid} " + "0 " * 20)
+        (here / "status").write_text("Uid:\t1000\n")
+        (here / "cgroup").write_text(f"0::/system.slice/docker-{FULL}.scope\n")
+        if environ is not None:
+            (here / "environ").write_text(environ)
+    source = ProcessSource(
+        lambda: told([GpuProcess("GPU-a", 50), GpuProcess("GPU-b", 51)]),
+        lambda process: attribute(process, PLACE),
+        lambda: 1,
+        proc=tmp_path / "proc",
+        sys=tmp_path / "sys",
+    )
+    assert {row["run_id"] for row in source.read()["allocations"]} == {"declared/n14/1000/train"}
