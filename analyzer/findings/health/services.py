@@ -8,7 +8,7 @@ from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
-from analyzer.findings.health.words import WORDS
+from analyzer.findings.health.words import UNREAD_WORDS, WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import statements
@@ -26,6 +26,7 @@ _STANDING_PERMILLE = 900  # ours: a GPU without a kernel for nine minutes of ten
 _SINGLE_MILLI = 1_200  # ours: 1.2 requests at once; a gauge read every ten seconds is not exact
 _QUEUED_PERMILLE = 100  # ours: a queue in a tenth of the time is a load that could have been batched
 _PERSISTENT_WINDOWS = 3  # half an hour (algorithms.md 1.4)
+_UNREAD_LEAST_MS = 600_000  # ten minutes: a server that starts again is away for less
 _STARTS_LEAST = 2  # one start is a start, if it is a short one
 _LIMIT = "<- the limit"
 
@@ -149,6 +150,25 @@ class Starts:
     answer_ms: int | None  # the median run's time from its start to its first answered request
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadTime:
+    """How long a service's metrics were asked for in a period, and not read, milliseconds."""
+
+    service: str
+    team: str | None
+    run_ids: tuple[str, ...]
+    told_ms: int
+    unread_ms: int
+
+
+def _unread_notices(of: UnreadTime, state: str) -> Iterator[Notice]:
+    """Yield the notice where a share worth naming was not read: what the service did then, nobody knows."""
+    if _is_worth_naming(of.unread_ms, of.told_ms):
+        why = UNREAD_WORDS.get(state, state.replace("_", " "))
+        share = percent(of.unread_ms, of.told_ms, 0)
+        yield _of_service("unread", of, {"share": share, "state": state, "why": why})
+
+
 def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by service and rule, and what could not be judged for want of a signal."""
     for figures in _figures(session, span):
@@ -159,6 +179,9 @@ def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Un
             elif said is not None:
                 lines = [*_full(figures)] if judge is _full_host else None
                 yield _of_service(name, figures, said, lines)
+    (unread,) = statements("findings/health/unread.sql")
+    for service, team, run_ids, *sums, state in rows_of(session, span, unread, unread_ms=_UNREAD_LEAST_MS):
+        yield from _unread_notices(UnreadTime(service, team, tuple(run_ids), *sums), state)
     (select,) = statements("findings/health/cold_starts.sql")
     for service, team, run_ids, *sums in rows_of(session, span, select, together_us=LIMITS.long_start_ms * 1000):
         starts = Starts(service, team, tuple(run_ids), *sums)
@@ -186,7 +209,7 @@ def start_notices(starts: Starts, span: Span) -> Iterator[Notice]:
 
 
 def _of_service(
-    name: str, of: ServiceFigures | Starts, values: Values, evidence: list[EvidenceLine] | None = None
+    name: str, of: ServiceFigures | Starts | UnreadTime, values: Values, evidence: list[EvidenceLine] | None = None
 ) -> Notice:
     """Return a notice about a service; its id depends on the rule, the service and its team."""
     rule, said = f"serving/{name}", values_of(of, **values)

@@ -286,6 +286,10 @@ WORDS: Mapping[str, NoticeWords] = {
         actor="run",
         confidence="medium",
     ),
+    "serving/unread": NoticeWords(
+        "The metrics of {service} were not read for {share} of the time: {why}. What it did then is not known.",
+        (("not read", "{unread_ms:time} of {told_ms:time}", "state: {state}"),),
+    ),
     "serving/cold_starts": NoticeWords(
         "{service} spent {starting_ms:decimal_hours} GPU-hours starting up, {share} of what it held: "
         "{starts:count start} of {gpus:count GPU}, median {usual:,.0f} s. Weights on local disk, fewer restarts or a "
@@ -297,4 +301,20 @@ WORDS: Mapping[str, NoticeWords] = {
         "the service starts as often and takes as long with its weights on local disk",
         actor="run",
     ),
+}
+
+# Why a service's page is not read, by the agent's word for it (docs/services.md), and the way out.
+UNREAD_WORDS = {
+    "key_wanted": "it wants a key; put it into a file and name that in agent.services (;token_file=/path)",
+    "redirect": "it redirects; name the address to which it does in agent.services",
+    "server_error": "the server itself fails; see its log",
+    "no_page": "there is no such page; name the address of its metrics in agent.services",
+    "empty": "the page is empty; nobody may have asked it for anything",
+    "foreign": "the page is of no serving engine that is known; name another address in agent.services",
+    "too_large": "the page is too large",
+    "too_slow": "it takes more than five seconds to answer",
+    "unreachable": "it does not answer",
+    "several_processes": "several processes take turns behind its address; name each in agent.services",
+    "model_wanted": "it has several models; name the one whose requests count in agent.services (;model=NAME)",
+    "role_wanted": "it may be a half of a server; say which in agent.services (;role=prefill or ;role=decode)",
 }

@@ -73,3 +73,15 @@ def test_a_fleet_is_read_as_it_is() -> None:
     assert all(len(line) <= 80 for line in lines)
     assert any(line.startswith("  useful ") and line.endswith("missed") and "%" in line[50:] for line in lines)
     assert "read in November 2026" in " ".join(" ".join(lines).split()), "a bar without its date is an opinion"
+
+
+def test_a_promise_of_which_too_little_is_known_is_neither_reached_nor_missed() -> None:
+    """What the engine's buckets cannot tell is told apart from what they do."""
+    none = HeldTime(0, 0, 0, 0)
+    found = by_name(all_targets(none, NONE, (1000, 900, 95), []))["latency target"]
+    assert (found.standing, found.permille) == (None, 994)
+    assert found.told.startswith("99.4% of what is known; 9.5% is not: choose a target that is a bound")
+    assert by_name(all_targets(none, NONE, (1000, 500, 95), []))["latency target"].standing == "missed"
+    assert by_name(all_targets(none, NONE, (1000, 995, 5), []))["latency target"].standing == "reached"
+    silent = by_name(all_targets(none, NONE, (1000, 0, 1000), []))["latency target"]
+    assert (silent.standing, "never certain" in silent.told) == (None, True)

@@ -130,3 +130,19 @@ def test_prices_have_three_digits_that_count(value: float, text: str) -> None:
 def test_counts_are_short(count: int, text: str) -> None:
     """A column of nine digits is read by nobody."""
     assert short(count) == text
+
+
+def test_what_embeds_costs_by_the_tokens_that_it_reads() -> None:
+    """It answers with none: 300 a request, so that a million of them cost what 1,000 requests do over 0.3."""
+    written = Written()
+    written.know(MONDAY, MONDAY + 5 * WEEK)
+    written.run("slurm/a/1", "embed-serve", "search")
+    written.book("slurm/a/1", ALL, lambda _: 1.0)
+    told = {"requests": lambda _: 10_000, "tokens_in": lambda _: 3_000_000, "tokens_out": lambda _: 0}
+    written.say("service_samples", "slurm/a/1", ALL, **told)
+    by_noun = {line.unit.noun: line for line in read(written).units}
+    assert set(by_noun) == {"requests", "prompt tokens"}
+    prices = {noun: (line.micros or 0) * line.unit.per / line.units for noun, line in by_noun.items()}
+    assert prices["prompt tokens"] == pytest.approx(prices["requests"] / 0.3)
+    text = units_text(read(written), TextLayout(80))
+    assert "1M prompt tokens" in text

@@ -149,4 +149,5 @@ def test_no_reading_asks_what_services_and_runs_said_but_the_booking_and_the_led
         "ledger/serving/silences.sql",
         "ledger/serving/windows.sql",
         "findings/health/hours/port.sql",  # observations, which say when samples have expired
+        "findings/health/unread.sql",  # as above, and none of an amount
     }
