@@ -60,7 +60,9 @@ def _batch(args: Any, state: Any, given: dict[str, Any]) -> int:
     is that of the loop, which may be smaller than what was asked for (`auto_find_batch_size`).
     """
     config, model = getattr(args, "parallelism_config", None), given.get("model")
+    deepspeed = getattr(getattr(args, "hf_deepspeed_config", None), "config", None) or {}
     tensor = [getattr(model, "tp_size", None), getattr(model, "_tp_size", None), getattr(config, "tp_size", None)]
+    tensor.append(deepspeed.get("tensor_parallel", {}).get("autotp_size"))
     sharing = max(size or 1 for size in tensor)
     for kind in ("cp_size", "sp_size", "pp_size"):
         sharing *= getattr(config, kind, None) or 1

@@ -1,10 +1,13 @@
 -- One row a run, from its allocations.
 
--- Runs whose serving stack was ever heard, whatever they are called: since when, and what they serve.
+-- Runs whose serving stack was ever asked, whatever they are called: since when, since when it is heard (null: never),
+-- and what they serve.
 CREATE OR REPLACE TEMP TABLE serving_runs AS
-    SELECT n.rid, min(greatest(s.first_at, n.from_us)) // 1000 AS first_ms,
+    SELECT n.rid, min(greatest(s.first_at, n.from_us)) // 1000 AS asked_ms,
+        min(greatest(s.heard_at, n.from_us)) FILTER (s.heard_at IS NOT NULL) // 1000 AS first_ms,
         CASE WHEN min(s.model_first) = max(s.model_last) THEN min(s.model_first) END AS model
-    FROM (SELECT * FROM services_sighted UNION ALL BY NAME SELECT * FROM services_seen UNION ALL BY NAME SELECT *
+    FROM (SELECT * FROM services_sighted
+        UNION ALL BY NAME SELECT *, first_at AS heard_at FROM services_seen UNION ALL BY NAME SELECT *
         FROM newly_serving) s
     JOIN run_names n ON n.run_id = s.run_id AND s.last_at > n.from_us AND s.first_at < n.until_us
     GROUP BY n.rid;

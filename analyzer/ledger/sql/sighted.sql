@@ -21,8 +21,11 @@ CREATE OR REPLACE TEMP TABLE newly_sighted AS
 SELECT gpu_uuid, min(node) AS node, max(parent_uuid) AS parent_uuid, min(first_at) AS first_at, max(last_at) AS last_at
 FROM newly_sampled GROUP BY gpu_uuid;
 
+-- What a host's settings name is a service from when it is asked; it is heard once its page is read, and not while it
+-- loads. Who tells no state has read it.
 CREATE OR REPLACE TEMP TABLE newly_serving AS
 SELECT s.run_id, min(s.started_at) AS first_at, max(s.ended_at) AS last_at, min(s.model) AS model_first,
-    max(s.model) AS model_last
+    max(s.model) AS model_last, min(s.started_at) FILTER (coalesce(s.state, 'read') IN ('read', 'several_processes',
+        'model_wanted', 'role_wanted')) AS heard_at
 FROM service_samples s JOIN marks m ON m.collector = s.batch & 255 AND s.batch > m.batch
 WHERE s.batch > $batch GROUP BY s.run_id

@@ -5,7 +5,7 @@ INSERT INTO gpus_sighted SELECT gpu_uuid, node, parent_uuid, first_at, last_at F
 
 CREATE OR REPLACE TEMP TABLE serving_now AS
 SELECT run_id, min(first_at) AS first_at, max(last_at) AS last_at, min(model_first) AS model_first,
-    max(model_last) AS model_last
+    max(model_last) AS model_last, min(heard_at) AS heard_at
 FROM (SELECT * FROM services_sighted UNION ALL BY NAME SELECT * FROM newly_serving) GROUP BY run_id;
 
 DELETE FROM services_sighted;

@@ -131,7 +131,7 @@ SELECT * FROM every WHERE weight > 0;
 CREATE OR REPLACE TEMP TABLE services_known AS
 WITH known AS (
     SELECT sid, 0 AS at_ms FROM service_runs WHERE is_declared  -- from ever on
-    UNION ALL SELECT r.sid, s.first_ms FROM serving_runs s JOIN service_runs r USING (rid)
+    UNION ALL SELECT r.sid, s.asked_ms FROM serving_runs s JOIN service_runs r USING (rid)
     UNION ALL SELECT r.sid, f.at_ms FROM first_work f JOIN service_runs r USING (rid)
 )
 SELECT r.rid, min(k.at_ms) AS from_ms FROM known k JOIN service_runs r USING (sid) GROUP BY r.rid;

@@ -215,7 +215,7 @@ def test_a_promise_is_kept_missed_or_not_known() -> None:
     fleet = Fleet()
     replica(fleet, 1, end=T + 6 * HOUR, rate=None)
     for hour, (low, high, p99) in enumerate([(0.1, 0.25, 0.2), (0.5, 1.0, 0.7), (0.25, 0.5, 0.3), (10.0, None, None)]):
-        told = {
+        told: dict[str, Any] = {
             "first_token_seconds_p99_low": low,
             "first_token_seconds_p99_high": high,
             "first_token_seconds_p99": p99,
@@ -236,3 +236,21 @@ def test_a_promise_is_kept_missed_or_not_known() -> None:
         (HOUR, 0, HOUR),
         (HOUR, HOUR, 0),
     ], "who tells a percentile and no bounds is believed"
+
+
+def test_a_service_that_does_not_answer_yet_is_still_loading() -> None:
+    """Asked from the first minute on, read once its weights are there: until then it starts."""
+    fleet = Fleet()
+    fleet.own("n1", ["G1"])
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, END, name="chat", queue="serving")
+    loaded = T + 50 * MINUTE
+    for place, at in enumerate(range(T, loaded, MINUTE)):
+        fleet.sample("n1", "G1", at, at + MINUTE, **RESTS | {"memory_used_bytes": (1 + place) * 2**29})
+    fleet.sample("n1", "G1", loaded, END, **RESTS)
+    says(fleet, 1, T, loaded, state="unreachable")
+    says(fleet, 1, loaded, END, state="read", requests=0)
+    fleet.analyze()
+    starting = {
+        cause or state: ms for (state, cause), ms in fleet.states("slurm/alpha/1").items() if state == "starting"
+    }
+    assert sum(starting.values()) * 1000 == loaded + MINUTE - T  # its last gigabytes
