@@ -1,5 +1,5 @@
--- How long the metrics of each service that a host's settings name were not read, or not wholly, and why for most of it.
--- What is kept of samples alone is asked: it is no amount.
+-- How long the metrics of each service that a host's settings name were not read, or not wholly, and why for most of
+-- that time. No amount: samples that are kept are asked.
 WITH told AS (
     SELECT coalesce(r.name, s.run_id) AS service, r.team, coalesce(r.run_id, s.run_id) AS run_id, s.state,
         (s.ended_at - s.started_at) // 1000 AS ms
