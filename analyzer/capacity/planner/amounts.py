@@ -5,7 +5,8 @@ the place.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -16,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from agent.wire.sku import sku
 from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
-from analyzer.capacity.planner.problem import TaskFileError, TransferRate
+from analyzer.capacity.planner.problem import Duration, ProblemError, Task, TaskFileError, TransferRate
 from analyzer.period import WEEKDAYS, local
 from analyzer.settings.toml_entry import whole_micros
 from analyzer.text.words import NO_BREAK, day, moment_words, nearest, plain
@@ -267,3 +268,52 @@ def meant(said: Iterable[str], kind: str) -> str | None:
 @lru_cache(maxsize=4096)
 def _words(name: str) -> frozenset[str]:
     return frozenset(sku(name, None).casefold().split("-"))
+
+
+def of_kinds(task: Task, kinds: Sequence[str]) -> Task:
+    """Return a task, and each size of an elastic one, with its durations by the kinds that nodes have."""
+    sizes = tuple(of_kinds(replace(one, speeds=task.speeds), kinds) for one in task.sizes)
+    known = replace(task, sizes=sizes, durations=_known_on(task, kinds) if task.durations else ())
+    return _by_speed(known, kinds) if task.speeds and task.gpus and not task.sizes else known
+
+
+_WIDER = Fraction(
+    5, 4
+)  # a predicted P90 is by so much longer, a P10 shorter: codes do not gain alike from a faster GPU
+
+
+def _by_speed(task: Task, kinds: Sequence[str]) -> Task:
+    """Return a task with its durations on kinds of known speed too: those of the kind that is nearest, by the speeds.
+
+    One figure for all is that of speed 1.
+    """
+    said = dict(task.speeds)
+    speeds = {kind: Fraction(said[name]) for kind in kinds if (name := meant(said, kind)) is not None}
+    known = {kind: (speeds[kind], one) for kind, one in task.durations if kind in speeds}
+    if task.duration is not None:
+        known = {"speed 1": (Fraction(1), task.duration)}
+    found = dict(task.durations)
+    for kind, speed in speeds.items() if known else ():
+        if kind not in found:
+            nearest = min(known, key=lambda each: abs(known[each][0] / speed - 1))
+            ratio, one = known[nearest][0] / speed, known[nearest][1]
+            wider = _WIDER if ratio != 1 else Fraction(1)
+            spread = (one.p10_seconds / wider, one.p50_seconds, one.p90_seconds * wider)
+            p10, p50, p90 = (ceil(each * ratio) for each in spread)
+            found[kind] = Duration(p10, p50, p90, predicted_from=nearest if ratio != 1 else None)
+    return replace(task, duration=None if found else task.duration, durations=tuple(found.items()))
+
+
+def _known_on(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], ...]:
+    """Return the task's durations by the kinds that nodes have; what the file names and no node is of stays as it is.
+
+    Raises:
+        ProblemError: one name is that of several kinds, which differ.
+    """
+    said = dict(reversed(task.durations))  # of two of one kind the first counts
+    found = {kind: name for kind in kinds if (name := meant(said, kind)) is not None}
+    for name in said:
+        if len(several := [kind for kind, of in found.items() if of == name]) > 1:
+            raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; give a duration for each")
+    others = {name: name for name in said if name not in found.values()}
+    return tuple((kind, said[name]) for kind, name in (found | others).items())

@@ -51,7 +51,7 @@ Medium = Literal["local", "rack", "cross_rack", "storage"]
 Within = Literal["rack", "block"]
 Path = Literal["direct", "storage"]
 MEDIA: tuple[Medium, ...] = ("local", "rack", "cross_rack", "storage")
-_GROUPS_NAMED = 8  # in a refusal
+_GROUPS_NAMED = 8
 RESOURCES = ("cpus", "memory_bytes", "gpus", "ssd_bytes")  # of a node, and what a task takes of it while it runs
 Amount = int | Decimal  # of CPUs or GPUs: whole, or in thousandths
 
@@ -60,13 +60,13 @@ Amount = int | Decimal  # of CPUs or GPUs: whole, or in thousandths
 class Duration:
     """How long a task runs, in seconds: plans are made with the P50; one figure stands for all three.
 
-    `runs` counts the runs of the ledger that it comes from; None where somebody said it.
-    """
+    `runs` counts those of the ledger; None where somebody said it. `predicted_from` is the kind that was seen."""
 
     p10_seconds: int
     p50_seconds: int
     p90_seconds: int
     runs: int | None = None
+    predicted_from: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.p10_seconds <= self.p50_seconds <= self.p90_seconds:
@@ -79,8 +79,8 @@ class Duration:
 
     def times(self, permille: int) -> "Duration":
         """Return it by so many thousandths, rounded up."""
-        p10, p50, p90 = (-(-each * permille // 1000) for each in (self.p10_seconds, self.p50_seconds, self.p90_seconds))
-        return self if permille == 1000 else Duration(p10, p50, p90, self.runs)
+        spans = {f"p{at}_seconds": -(-getattr(self, f"p{at}_seconds") * permille // 1000) for at in (10, 50, 90)}
+        return replace(self, **spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,9 @@ class Task:
     crossing_permille: tuple[int, int] = (1000, 1000)
     sizes: tuple["Task", ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
+    speeds: tuple[
+        tuple[str, Amount], ...
+    ] = ()  # of kinds of GPU; what its duration is not known on is reckoned by them
 
     def crossing(self, nodes: Sequence["Node"]) -> int:
         """Return how long it takes on nodes that data has to cross between, in thousandths of its duration."""
@@ -331,13 +334,13 @@ class Problem:
         return {node.name: node for node in self.nodes}
 
     def _why_not_together(self, task: Task) -> str:
-        """Return how many nodes a gang needs at once, and how many of one kind there are for it."""
+        """Return how many nodes a gang needs at once, and how many of one kind there are."""
         shape = self.shapes[task.name][0]
         most = max(Counter(node.sku for node in self.nodes if lacks(node, shape.share) is None).values(), default=0)
         needs = f"{counted(shape.hosts, 'node')} of {counted(shape.share.gpus, 'GPU')}"
         within = f" in one {task.within}" if task.within else ""
-        apart = f", in several {task.within}s; leave within out" if most >= shape.hosts else ". Ask for less"
-        return f"it needs {needs}{within} at once, and of one kind there are {most:,}{apart}, or add nodes"
+        way_out = f", in several {task.within}s; leave within out" if most >= shape.hosts else ". Ask for less"
+        return f"it needs {needs}{within} at once, and of one kind there are {most:,}{way_out}, or add nodes"
 
     @cached_property
     def shapes(self) -> dict[str, tuple[Shape, ...]]:
@@ -400,9 +403,9 @@ class Problem:
     def medium(self, before: Sequence[str], after: Sequence[str]) -> Medium:
         """Return what data takes from the nodes of a task to those of another: of several the longest way."""
         nodes = [self.node_by_name[name] for name in {*before, *after}]
-        if len(nodes) > 1 and self.network.path == "direct":
-            return "rack" if crossings(nodes) == 0 else "cross_rack"
-        return "local" if len(nodes) == 1 else "storage"
+        if len(nodes) == 1 or self.network.path == "storage":
+            return "local" if len(nodes) == 1 else "storage"
+        return "cross_rack" if crossings(nodes) else "rack"
 
     def transfer_seconds(self, size_bytes: int, source: Node, target: Node) -> int:
         """Return how long bytes take from node to node."""
@@ -448,7 +451,7 @@ def _share(task: Task, hosts: int) -> Task:
 
 
 def lacks(node: Node, task: Task) -> str | None:
-    """Return what keeps an otherwise empty node from running the task, as the end of a sentence; None where it fits."""
+    """Return what keeps an empty node from running the task, as the end of a sentence; None where it fits."""
     return lacks_parts(node, task) or lacks_duration(node, task)
 
 
@@ -483,8 +486,7 @@ def _too_little(what: str, has: Amount, needs: Amount) -> str:
     if what in ("CPU", "GPU"):
         return f"has {counted(has, what)}, not {needs:,}"
     told, wanted = bytes_words(int(has)), bytes_words(int(needs))
-    if told == wanted:
-        told, wanted = f"{has:,} B", f"{needs:,} B"
+    told, wanted = (told, wanted) if told != wanted else (f"{has:,} B", f"{needs:,} B")
     return f"has {told} of {what}, not {wanted}"
 
 

@@ -322,23 +322,27 @@ class _Course:
             self._less(at, touched)
 
 
-_DRAWS = 1000
+_DRAWS_LEAST, _DRAWS = 100, 1000
 _DRAWS_MAX = 100_000
+_TASKS_DRAWN = 500_000  # of all draws together; beyond, there are fewer draws
 
 
 def simulate(
     problem: Problem,
     plan: Plan,
-    draws: int = _DRAWS,
+    draws: int | None = None,
     seed: int = 0,
     *,
     samples: Mapping[str, Sequence[int]] | None = None,
 ) -> Outlook:
     """Return when the plan ends over so many draws; the same seed gives the same answer.
 
-    Nodes and order are the plan's, nothing is solved again. `samples` are seconds of real runs by task, on GPUs of the
-    kind that the plan has it on; they are drawn instead of the curve through P10, P50 and P90.
+    Nodes and order are the plan's, nothing is solved again. Where nobody says how many draws, a long plan has fewer.
+    `samples` are seconds of real runs by task, on GPUs of the kind that the plan has it on; they are drawn instead of
+    the curve through P10, P50 and P90.
     """
+    if draws is None:
+        draws = min(_DRAWS, max(_DRAWS_LEAST, _TASKS_DRAWN // len(problem.tasks)))
     if not 0 < draws <= _DRAWS_MAX:
         raise ValueError(f"draw 1 to {_DRAWS_MAX:,} times, not {draws:,}")
     real = samples or {}

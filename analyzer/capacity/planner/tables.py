@@ -408,6 +408,10 @@ def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
     if kinds:
         more = f"; and {len(facts.unseen) - _NAMES_SHOWN} more" if len(facts.unseen) > _NAMES_SHOWN else ""
         rows.append(("kinds of GPU", "; ".join(kinds) + more))
+    predicted = [one for one in facts.tasks if one.duration.predicted_from is not None]
+    if predicted:
+        named = _named([f"{plain(one.task)} from {plain(one.duration.predicted_from or '')}" for one in predicted])
+        rows.append(("predicted", f"durations of {named}, by the speeds of the kinds; real ones may be far from them"))
     bare = [one.name for one in facts.histories if not one.gpus]
     if bare:
         hosts = _named(bare, most=_NAMES_SHOWN)

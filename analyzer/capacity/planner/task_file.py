@@ -28,7 +28,7 @@ is `away: [{from: Tuesday 09:00, until: Tuesday 17:00}]`. docs/planning.md has g
 is a task of `duration: 0 s` that is tied to it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -42,9 +42,9 @@ import yaml
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.amounts import (
     amount,
-    meant,
     moment_us,
     must_be,
+    of_kinds,
     parse_moment,
     price_micros,
     size_bytes,
@@ -52,6 +52,7 @@ from analyzer.capacity.planner.amounts import (
     transfer_rate,
 )
 from analyzer.capacity.planner.problem import (
+    Amount,
     Duration,
     Input,
     Network,
@@ -105,29 +106,8 @@ class TaskFile:
         """
         nodes = self.nodes or ()
         kinds = sorted({node.sku for node in nodes if node.sku is not None})
-        tasks = tuple(_of_these(task, kinds) for task in self.tasks)
+        tasks = tuple(of_kinds(task, kinds) for task in self.tasks)
         return Problem(tasks, nodes, self.network, self.deadline_seconds, self.starts_at, self.licences)
-
-
-def _of_these(task: Task, kinds: Sequence[str]) -> Task:
-    """Return a task, and each size of an elastic one, with its durations by the kinds that nodes have."""
-    sizes = tuple(_of_these(one, kinds) for one in task.sizes)
-    return replace(task, sizes=sizes, durations=_of_kinds(task, kinds) if task.durations else ())
-
-
-def _of_kinds(task: Task, kinds: Sequence[str]) -> tuple[tuple[str, Duration], ...]:
-    """Return the task's durations by the kinds that nodes have; what the file names and no node is of stays as it is.
-
-    Raises:
-        ProblemError: one name is that of several kinds, which differ.
-    """
-    said = dict(reversed(task.durations))  # of two of one kind the first counts
-    found = {kind: name for kind in kinds if (name := meant(said, kind)) is not None}
-    for name in said:
-        if len(several := [kind for kind, of in found.items() if of == name]) > 1:
-            raise ProblemError(f"task {task.name}: {name} may be {' or '.join(several)}; give a duration for each")
-    others = {name: name for name in said if name not in found.values()}
-    return tuple((kind, said[name]) for kind, name in (found | others).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +220,16 @@ def _crossing(value: object) -> tuple[int, int]:
     return racks, said.get("blocks", racks)
 
 
+def _speeds(value: object) -> tuple[tuple[str, Amount], ...]:
+    """Return how fast kinds of GPU are beside each other."""
+    if not isinstance(value, Mapping) or not value:
+        raise must_be("kinds of GPU with their speeds, as in {H100: 1, A100: 0.4}", value)
+    found = tuple((_name(kind), _of(str(kind), amount, each)) for kind, each in value.items())
+    if any(not speed for _, speed in found):
+        raise ValueError("must be over 0 of each kind")
+    return found
+
+
 def _licences(value: object) -> tuple[tuple[str, int], ...]:
     if not isinstance(value, Mapping):
         raise must_be("names with how many of each, as in {matlab: 2}", value)
@@ -324,7 +314,7 @@ def _task_columns(clock: _Clock) -> _Columns:
         "not_before": ("earliest_start_seconds", clock.earliest), "finish_by": ("deadline_seconds", clock.until),
         "node": ("node", _name), "group": ("group", _name), "planned": ("planned", _as_it_is),
         "count": ("count", _array_size), "hosts": ("hosts", _array_size), "within": ("within", _within),
-        "crossing": ("crossing_permille", _crossing),
+        "crossing": ("crossing_permille", _crossing), "speed": ("speeds", _speeds),
         **dict.fromkeys(("licenses", "licences"), ("licences", _licences)),
     }  # fmt: skip
 
@@ -375,7 +365,7 @@ class _Reading:
         columns: _Columns = {
             "start": ("start", _as_it_is), "finish_by": ("finish_by", self.clock.until),
             **{key: (key, _as_it_is) for key in ("network", "nodes", "tasks")},
-            **dict.fromkeys(("licenses", "licences"), ("licences", _licences)),
+            **dict.fromkeys(("licenses", "licences"), ("licences", _licences)), "speed": ("speeds", _speeds),
         }  # fmt: skip
         found = self.fields(self.where, top, columns, ("nodes", "tasks"))
         network = self.fields(f"{self.where}, network", found.get("network", {}), _NETWORK)
@@ -389,7 +379,7 @@ class _Reading:
             told = self.mistakes[:_MISTAKES_TOLD] + ([f"and {more:,} more"] if more > 0 else [])
             raise TaskFileError(AND.join(told))
         return TaskFile(
-            tasks=tuple(_expanded(tasks)),
+            tasks=tuple(_expanded({name: {"speeds": found.get("speeds", ())} | each for name, each in tasks.items()})),
             nodes=None if nodes is None else tuple(Node(name, **values) for name, values in nodes.items()),
             network=Network(**network),
             starts_at=self.clock.starts_at,

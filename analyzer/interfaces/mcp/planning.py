@@ -275,7 +275,6 @@ HISTORIES_MOST = 20  # names, sizes and kinds of GPU; each is a question to the 
 FILE_LETTERS = 256 * 1024
 _BROKEN_TOLD = 20
 _LOGGED_LETTERS = 2000
-_DRAWS = 1000
 
 
 class Planning:
@@ -321,7 +320,7 @@ class Planning:
         with self._its_turn():
             problem = looked.file.problem()
             plan = _holding(problem, proposal) if proposal else solve(problem, _SOLVE_SECONDS).plan
-            outlook = simulate(problem, plan, draws=_DRAWS, samples=looked.samples(problem, plan))
+            outlook = simulate(problem, plan, samples=looked.samples(problem, plan))
             return Simulated(
                 problem=fingerprint(problem),
                 looked_up=_looked_up_told(looked, problem),

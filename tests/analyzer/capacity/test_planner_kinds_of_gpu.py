@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.capacity.planner.facts import PlanContext, plan_facts
 from analyzer.capacity.planner.from_ledger import look_up
 from analyzer.capacity.planner.ledger import LEAST_RUNS, StoreLedger, read_history, read_stock
-from analyzer.capacity.planner.problem import Duration, Node, Problem, ProblemError, Task, UnseenError
+from analyzer.capacity.planner.problem import Duration, Node, Problem, ProblemError, Task, TaskFileError, UnseenError
 from analyzer.capacity.planner.proposal import Placed, Proposal
 from analyzer.capacity.planner.simulation import simulate
 from analyzer.capacity.planner.solve import solve
@@ -312,3 +313,57 @@ def test_a_job_without_gpus_says_that_its_hosts_are_of_no_known_kind() -> None:
     told = dict(unjudged_rows(replace(facts, histories=(replace(history, gpus=0),))))
     assert "the kind of the hosts that nightly-prep ran on is not known" in told["hosts"]
     assert "hosts" not in dict(unjudged_rows(facts))
+
+
+SPEEDS = """
+speed: {H100: 1, A100: 0.4}
+nodes:
+  h: {cpus: 64, memory: 1 TB, gpus: 8, sku: H100-80GB}
+  a: {cpus: 64, memory: 1 TB, gpus: 8, sku: A100-80GB}
+  l: {cpus: 64, memory: 1 TB, gpus: 8, sku: L4}
+tasks:
+  t: {cpus: 4, memory: 16 GB, gpu: 8, duration: {H100: 10 h}}
+"""
+
+
+def _by_kind(text: str) -> dict[str, Duration]:
+    return dict(read_tasks(text, 0).problem().tasks[0].durations)
+
+
+def test_a_duration_is_predicted_by_the_speeds_that_the_file_says() -> None:
+    """25 h on an A100 at 0.4 of the speed, with a spread that says that nobody saw it; on an L4 nobody knows."""
+    found = _by_kind(SPEEDS)
+    assert found["H100-80GB"] == Duration.of(36_000)
+    assert found["A100-80GB"] == Duration(72_000, 90_000, 112_500, predicted_from="H100-80GB")
+    assert "L4" not in found
+
+
+def test_what_the_file_says_of_a_kind_goes_before_its_speed() -> None:
+    """And a task's own speeds before those of all."""
+    said = _by_kind(SPEEDS.replace("{H100: 10 h}", "{H100: 10 h, A100: 21 h}"))
+    assert said["A100-80GB"] == Duration.of(75_600)
+    own = _by_kind(SPEEDS.replace("{H100: 10 h}", "{H100: 10 h}, speed: {H100: 2, A100: 1}"))
+    assert own["A100-80GB"].p50_seconds == 72_000
+
+
+def test_one_figure_is_that_of_speed_1() -> None:
+    """On the kind of speed 1 it is as it was said; on nodes of no known speed the task is not placed."""
+    found = _by_kind(SPEEDS.replace("{H100: 10 h}", "10 h"))
+    assert found["H100-80GB"] == Duration.of(36_000)
+    assert (found["A100-80GB"].p50_seconds, found["A100-80GB"].predicted_from) == (90_000, "speed 1")
+    assert set(found) == {"H100-80GB", "A100-80GB"}
+
+
+def test_a_prediction_is_told_as_one() -> None:
+    """Beside what else the plan does not model, where the plan has the task on such a kind."""
+    problem = read_tasks(SPEEDS.replace("gpu: 8, ", "gpu: 8, node: a, "), 0).problem()
+    answer = solve(problem, 2)
+    facts = plan_facts(answer, simulate(problem, answer.plan), PlanContext("jobs.yaml"))
+    assert dict(unjudged_rows(facts))["predicted"].startswith("durations of t from H100-80GB, by the speeds")
+
+
+@pytest.mark.parametrize("speed", ["{H100: 0}", "{}", "fast", "{H100: -1}"])
+def test_a_speed_that_is_none_is_refused(speed: str) -> None:
+    """With what it should be."""
+    with pytest.raises(TaskFileError, match=r"speed (must be|of H100)"):
+        read_tasks(SPEEDS.replace("{H100: 1, A100: 0.4}", speed), 0)
