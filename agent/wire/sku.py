@@ -30,6 +30,7 @@ _JOINED = re.compile(
     r"|(?<=\d00)(?=NVL|SXM|PCIE)",
     re.IGNORECASE,
 )
+_SIZE_APART = re.compile(r"(?<=\d)\s+(?=GB\b)", re.IGNORECASE)
 _AS_THE_DRIVER = {word.casefold(): word for word in ("Ada", "Ti", "SUPER", "Blackwell")}
 _MODELS = (  # and words that the driver has: A6000 is its RTX A6000, and each RTX PRO of four digits a Blackwell
     (re.compile(r"^(A[2456][05]00)$"), r"RTX-\1"),
@@ -43,7 +44,7 @@ def sku(name: str, memory_bytes: int | None) -> str:
     Where the memory is unknown, a size within the name is used, else the model stands alone. A size in the name that
     the device contradicts is host memory (GH200 480GB) and is not believed.
     """
-    spelled = name.strip()
+    spelled = _SIZE_APART.sub("", name.strip())
     spelled = _JOINED.sub("-", spelled.upper() if spelled.islower() else spelled)
     words = [_AS_THE_DRIVER.get(word.casefold(), word) for word in _SEPARATORS.split(spelled) if word]
     model = "-".join(word for word in words if not _NOT_THE_MODEL.match(word)) or "GPU"

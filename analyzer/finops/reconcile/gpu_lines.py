@@ -26,6 +26,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from agent.wire.sku import sku
 from agent.wire.units import HOUR_US
 from analyzer.finops.focus.read import BillLine
 from analyzer.prices.list_prices import list_prices
@@ -142,9 +143,12 @@ class Rule:
 
 
 NO_GPU = "none"
+_NAME_MOST = 80  # characters of what may be a GPU's name
 _FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
 # What a line's kind follows from, beside the instance type and the number of GPUs of its details.
-KIND_COLUMNS = (*_FIELDS, "CommitmentDiscountStatus", "PricingCategory", "ServiceCategory", "ServiceName")
+KIND_COLUMNS = (
+    *_FIELDS, "CommitmentDiscountStatus", "PricingCategory", "PricingUnit", "ServiceCategory", "ServiceName",
+)  # fmt: skip
 _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 # FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
 _OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
@@ -190,12 +194,26 @@ class SkuMap:
                 return BilledKind(rule.sku, rule.gpus or 0, rule.option or option, is_mapped=True)
         found = {self.instances[word] for word in words if word in self.instances}
         instance = found.pop() if len(found) == 1 else None
-        named = line.texts.get("SkuId")
-        if named is not None and named in self.kinds:
-            instance = (named, line.gpu_count or 1)
+        if instance is None or line.texts.get("SkuId") in self.kinds:
+            instance = self._named(line) or instance
         if instance is None:
             return "no known GPU"
         return "fee" if _is_fee(line, texts) else BilledKind(*instance, option)
+
+    def _named(self, line: BillLine) -> tuple[str, int] | None:
+        """Return the GPU kind that a line is called by, as whoever spells it: "NVIDIA H100 80GB" is H100-80GB.
+
+        A text other than the SkuId's is believed where GPUs are counted: of a machine's hour it does not say how many.
+        """
+        unit = unit_of(line.unit)
+        counts_gpus = unit is not None and unit.thing == "gpu"
+        for name in ("SkuId", "SkuMeter", "ChargeDescription"):
+            text = line.texts.get(name)
+            if text is not None and (name == "SkuId" or counts_gpus) and len(text) <= _NAME_MOST:
+                for kind in (text, sku(text, None)):
+                    if kind in self.kinds:
+                        return kind, line.gpu_count or 1
+        return None
 
 
 def _option_of(line: BillLine, texts: Collection[str]) -> str | None:

@@ -59,7 +59,11 @@ def test_a_name_and_a_memory_are_a_sku(name: str, mebibytes: int | None, expecte
         ("NVIDIA L40S", 46068, [("L40S", 45776), ("L40S", 49152)]),
         ("NVIDIA H100 80GB HBM3", 81559, [("H100-SXM", 81920), ("H100SXM5", 81920), ("H100-MEGA-80GB", 81920)]),
         ("NVIDIA H100 NVL", 95830, [("H100NVL", 96256), ("H100-NVL", 96256)]),
-        ("NVIDIA A100-SXM4-80GB", 81920, [("A100-80GB", 81920), ("A100_80GB", None), ("a100-80gb-sxm", 81920)]),
+        (
+            "NVIDIA A100-SXM4-80GB",
+            81920,
+            [("A100-80GB", 81920), ("A100_80GB", None), ("a100-80gb-sxm", 81920), ("A100 80 GB", None)],
+        ),
         ("NVIDIA B200", 183359, [("B200", 183359), ("B200", 196608)]),
         ("NVIDIA B300 SXM6 AC", 275040, [("B300", 268800), ("B300", 294912)]),
         ("NVIDIA GB200", 189471, [("GB200", 196608), ("GB200", 190464)]),

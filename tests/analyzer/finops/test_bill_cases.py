@@ -18,14 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from analyzer.errors import ConfigError
+from analyzer.finops.charges.sums import charges, read_held
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.compare import Comparison, gathered, reconcile
-from analyzer.finops.reconcile.gpu_lines import unit_of
+from analyzer.finops.reconcile.gpu_lines import SkuMap, unit_of
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep, last_match, match_words
 from analyzer.finops.reconcile.text import label_of_compared, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
 from analyzer.interfaces.cli.bills import import_focus, prices_reconcile
-from analyzer.period import Period
+from analyzer.period import Calendar, Period
 from analyzer.prices.price_book import PriceBook
 from tests.analyzer.finops.focus_books import DAY, HOUR, LEDGER, MS_PER_HOUR, NOVEMBER, Books
 
@@ -132,6 +133,10 @@ MATCHING: Mapping[str, Case] = {
     "counts GPUs, with a blank": Case(hosts(GPU_HOURS | {"PricingUnit": "GPU Hours"})),
     "part number": Case(hosts(GPU_HOURS | PARTS), PART_MAP, None),
     "part number per hour": Case(hosts(GPU_HOURS | PARTS | {"PricingUnit": "GPU Per Hour"}), PART_MAP, None),
+    **{
+        f"called {name}": Case(hosts(GPU_HOURS | {"ChargeDescription": "", "SkuMeter": name}))
+        for name in ("NVIDIA H100 80GB HBM3", "H100-80GB", "H100 SXM5 80 GB", "Nvidia H100 80GB GPU")
+    },
     "by the second": Case(
         hosts({"PricingUnit": "Seconds", "PricingQuantity": "86400", "ContractedUnitPrice": "0.005777777777"})
     ),
@@ -535,3 +540,37 @@ def test_a_unit_is_what_is_counted_for_how_long(thing: str, seconds: int) -> Non
 def test_a_unit_that_is_no_thing_for_a_time_is_none(text: str | None) -> None:
     """No hours follow from it."""
     assert unit_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("zone", "month", "day", "hours"),
+    [
+        ("Europe/Berlin", ("2026-10-01", "2026-10-31"), "2026-10-25", (745, 25)),
+        ("America/New_York", ("2026-03-01", "2026-03-31"), "2026-03-08", (743, 23)),
+        ("UTC", ("2026-10-01", "2026-10-31"), "2026-10-25", (744, 24)),
+    ],
+)
+def test_a_change_of_the_clock_is_charged_as_it_was(
+    zone: str, month: tuple[str, str], day: str, hours: tuple[int, int]
+) -> None:
+    """A day of 25 or 23 hours costs as much, and no hour of its month is charged twice or not at all."""
+    books, calendar, now = Books(), Calendar(zone), NOVEMBER + 60 * DAY
+    books.run("slurm/a/1", team="team-a")
+    whole, short = calendar.span(*month, now), calendar.span(day, day, now)
+    rows = [
+        (hour, "GPU-1", "n1", "H100-80GB", "reserved", "slurm/a/1", 0, "productive", "compute", False, MS_PER_HOUR,
+         2_600_000, "test")
+        for hour in range(whole.start - DAY, whole.end + DAY, HOUR)
+    ]  # fmt: skip
+    with books.session() as session:
+        session.load("ledger", LEDGER, rows)
+        for period, count in zip((whole, short), hours, strict=True):
+            (line,) = charges(read_held(session, period), [])
+            assert (line.milliseconds, line.cost_micros) == (count * MS_PER_HOUR, count * 2_600_000)
+
+
+def test_a_rule_of_a_map_says_how_many_gpus_or_that_there_are_none(tmp_path: Path) -> None:
+    """A row without a number would make cost without hours of what is a machine."""
+    path = written(tmp_path / "map.toml", '[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\n')
+    with pytest.raises(ConfigError, match="'gpus' is missing: how many GPUs one machine has, or 0 for a part"):
+        SkuMap.of((), path)
