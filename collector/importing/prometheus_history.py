@@ -15,13 +15,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Protocol
 
-from agent.wire.units import DAY_MS, SECOND_US
+from agent.wire.units import DAY_MS, MILLISECOND_US, SECOND_US
 from collector.errors import TooMuchError
 from collector.importing.history import History
 from collector.importing.placing import Claim
-from collector.prometheus.client import SeriesAnswer
+from collector.prometheus.client import Client, SeriesAnswer
 from collector.schedulers.kubernetes.source import QUEUES, STANDING, Labels
 from collector.schedulers.poller import Row, Value
 from collector.store.session import Session
@@ -41,22 +40,13 @@ _NOBODY = ("", "<none>")
 
 _GPUS = 'kube_pod_container_resource_requests{resource=~"nvidia_com_.+"}'
 _POD = "(uid, namespace, pod, exported_namespace, exported_pod)"  # labels by which series are of one pod
+_DONE = 'kube_pod_status_phase{phase=~"Failed|Succeeded"}'
+# What changes with each pod of a name, in the order in which it is asked for.
+_OF_ONE = ("kube_pod_created", "kube_pod_start_time", "kube_pod_completion_time", _DONE)
 _WHOLE = "nvidia_com_gpu"
 _PART = re.compile(r"nvidia_com_(gpu_shared|[A-Za-z0-9_]+_shared|mig_[0-9]+g_[0-9]+gb.*)")
 
 _Owner = tuple[str, str]  # kind, name
-
-
-class QueryClient(Protocol):
-    """What answers a query: a client of Prometheus."""
-
-    def selector(self, text: str) -> str:
-        """Return a selector of series, for those that are asked for."""
-        ...
-
-    def evaluated(self, expression: str, since: int, until: int, step: int) -> SeriesAnswer:
-        """Return an expression's values at since, since + step, … until, milliseconds UTC."""
-        ...
 
 
 @dataclass(slots=True)
@@ -115,7 +105,7 @@ class State:
         return None if owner is None or owner[0] == "Node" else owner
 
 
-def read_pods(client: QueryClient, since: int, until: int) -> State:
+def read_pods(client: Client, since: int, until: int) -> State:
     """Return the pods with GPUs between two times (microseconds UTC).
 
     Raises:
@@ -136,7 +126,7 @@ def read_pods(client: QueryClient, since: int, until: int) -> State:
     return state
 
 
-def _read_day(client: QueryClient, state: State, start: int, end: int) -> None:
+def _read_day(client: Client, state: State, start: int, end: int) -> None:
     within, gpus = f"[{end - start}ms]", client.selector(_GPUS)
     asked = f"max_over_time({gpus}{within})"
     for labels, value in _last(client, asked, end):
@@ -145,24 +135,34 @@ def _read_day(client: QueryClient, state: State, start: int, end: int) -> None:
         return
     if state.named:
         _read_created(client, state, start, end)
+        _read_namesakes(client, state, start, end)
     only = f"and on {_POD} {asked}"
-    for name, note in (_FACTS | _MOMENTS).items():
+    for name, note in _FACTS.items():
         for labels, value in _last(client, f"last_over_time({client.selector(name)}{within}) {only}", end):
-            for pod in _meant(state.of(labels), name, value):
+            pods = state.of(labels)
+            for pod in pods if len(pods) < 2 or name not in _OF_ONE else ():
                 note(pod, labels, value)
     _read_presence(client, state, start, end)
     _read_ends(client, state, start, end, only)
     _read_owners(client, state, within, end)
 
 
-def _meant(pods: Sequence[Pod], metric: str, value: float) -> Sequence[Pod]:
-    """Return of pods that have had one name those that a fact is of: a moment is of the last created by then."""
-    if metric not in _MOMENTS or len(pods) < 2:
-        return pods
-    return [pod for pod in pods if pod.created_at is not None and pod.created_at <= value * SECOND_US][-1:]
+def _read_namesakes(client: Client, state: State, start: int, end: int) -> None:
+    """Find what of each is told one after the other of pods that have had one name: by when it was told."""
+    for name in _OF_ONE:
+        selector = client.selector(name)
+        expression = f"({selector} == 1)" if name == _DONE else selector
+        for labels, values in _grid(client, f"{expression} and on {_POD} {client.selector(_GPUS)}", start, end):
+            for at, value in values.items():
+                there = [pod for pod in state.of(labels) if pod.first_seen_at <= at * MILLISECOND_US]
+                if labels.get("uid") or len(state.of(labels)) < 2 or not there:
+                    continue
+                _FACTS[name](there[-1], labels, value)
+                if name == _DONE and there[-1].completed_at is None:
+                    there[-1].completed_at = at * MILLISECOND_US
 
 
-def _read_presence(client: QueryClient, state: State, start: int, end: int) -> None:
+def _read_presence(client: Client, state: State, start: int, end: int) -> None:
     """Find when pods were seen first and last.
 
     A server repeats the last sample for five minutes where nothing says that the series has ended; so the time of the
@@ -175,14 +175,14 @@ def _read_presence(client: QueryClient, state: State, start: int, end: int) -> N
                 pod.first_seen_at, pod.last_seen_at = pod.first_seen_at or first, max(pod.last_seen_at, last)
 
 
-def _read_ends(client: QueryClient, state: State, start: int, end: int, only: str) -> None:
+def _read_ends(client: Client, state: State, start: int, end: int, only: str) -> None:
     """Find since when pods are done whose completion nothing tells."""
     if not any(_is_endless(pod) for pod in _every(state)):
         return
-    done = client.selector('kube_pod_status_phase{phase=~"Failed|Succeeded"}')
+    done = client.selector(_DONE)
     for labels, values in _values(client, f"min by {_POD} (timestamp({done} == 1)) {only}", start, end):
         for pod in state.of(labels):
-            if _is_endless(pod):
+            if _is_endless(pod) and (pod.uid or len(state.of(labels)) == 1):
                 pod.completed_at = round(values[0] * SECOND_US)
 
 
@@ -212,7 +212,7 @@ def _note_request(state: State, labels: Mapping[str, str], value: float) -> None
         pod.asked[labels.get("container", ""), resource] = 0 if is_part else int(value)
 
 
-def _read_created(client: QueryClient, state: State, start: int, end: int) -> None:
+def _read_created(client: Client, state: State, start: int, end: int) -> None:
     """Tell pods of one name apart by when they were created, and find when each was seen and on which host."""
     created, gpus = client.selector("kube_pod_created"), client.selector(_GPUS)
     there = f"and on {_POD} {gpus}"
@@ -244,7 +244,7 @@ def _read_created(client: QueryClient, state: State, start: int, end: int) -> No
             pod.node = where[-1] if where else pod.node
 
 
-def _read_owners(client: QueryClient, state: State, within: str, end: int) -> None:
+def _read_owners(client: Client, state: State, within: str, end: int) -> None:
     kinds = {pod.owner[0] for pod in _every(state) if pod.owner}
     for kind, (metric, label) in _ABOVE.items():
         if kind in kinds:
@@ -296,11 +296,9 @@ _FACTS: dict[str, _Note] = {
     "kube_pod_info": _info,
     "kube_pod_owner": _owner,
     "kube_pod_labels": _labels,
-    'kube_pod_status_phase{phase=~"Failed|Succeeded"}': _phase,
+    _DONE: _phase,
     "kube_pod_status_reason": _reason,
     "kube_pod_container_status_terminated_reason": _reason,
-}
-_MOMENTS = {
     "kube_pod_created": _moment("created_at"),
     "kube_pod_start_time": _moment("started_at"),
     "kube_pod_completion_time": _moment("completed_at"),
@@ -316,15 +314,13 @@ def _name(labels: Mapping[str, str]) -> str:
     return f"{_own(labels, 'namespace')}/{_own(labels, 'pod')}"
 
 
-def _last(client: QueryClient, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
+def _last(client: Client, expression: str, at: int) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield the series of an expression with their values at a moment."""
     found = client.evaluated(expression, at, at, 1000)
     return ((labels, values[-1]) for labels, _, values in _series_in(found))
 
 
-def _values(
-    client: QueryClient, expression: str, since: int, until: int
-) -> Iterator[tuple[Mapping[str, str], list[float]]]:
+def _values(client: Client, expression: str, since: int, until: int) -> Iterator[tuple[Mapping[str, str], list[float]]]:
     """Yield the series of an expression with their values in a span, in order, as finely as presence is seen."""
     return (
         (labels, values) for labels, _, values in _series_in(client.evaluated(expression, since, until, _PRESENT_MS))
@@ -332,7 +328,7 @@ def _values(
 
 
 def _grid(
-    client: QueryClient, expression: str, since: int, until: int
+    client: Client, expression: str, since: int, until: int
 ) -> Iterator[tuple[Mapping[str, str], dict[int, float]]]:
     """Yield the same with the moments of the values, milliseconds UTC."""
     found = client.evaluated(expression, since, until, _PRESENT_MS)

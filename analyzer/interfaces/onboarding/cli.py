@@ -40,10 +40,11 @@ class Prometheus:
     client: Client
     step_seconds: float | None = None
     cluster: str = "default"  # what pods and jobs are of, as the runs are called
+    found: Survey | None = None  # what it has, where it was asked before
 
     def look(self, since: int, until: int) -> Survey:
         """Return what it has."""
-        return survey(self.client, since, until, self.cluster)
+        return self.found or survey(self.client, since, until, self.cluster)
 
     def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
         """Bring it."""
@@ -75,10 +76,13 @@ def import_prometheus(argv: list[str]) -> int:
     )
     source = _source(options.allocations)
     with Client(_server(options)) as client:
+        # Pods are asked of the same server: which of its clusters is meant has to be known before.
+        of_pods = source == "kube-state-metrics"
+        found = survey(client, asked.span.since, asked.span.until, _cluster(options, config)) if of_pods else None
         runs = _runs(source, client, options, config, asked)
         with open_target(config, dry_run=options.dry_run) as store:
             act = preview if options.dry_run else onboard
-            act(asked, Prometheus(client, options.step, runs.cluster), runs, store)
+            act(asked, Prometheus(client, options.step, runs.cluster, found), runs, store)
     if not options.dry_run:
         where = "" if options.store is None else f" --store {options.store}"
         print(f"next: gpuledger report{where}      gpuledger findings{where}")
@@ -106,13 +110,17 @@ def _source(word: str) -> str:
 def _runs(
     source: str, client: Client, options: argparse.Namespace, config: CollectorConfig, asked: ImportOptions
 ) -> Runs:
-    cluster = options.cluster or config.kubernetes or config.slurm or "cluster"
+    cluster = _cluster(options, config)
     if source == "slurm":
         return of_slurm(options, asked.span)
     if source == "kube-state-metrics":
         labels = Labels(config.kubernetes_user_labels, config.kubernetes_project_labels, config.kubernetes_labels)
         return of_kube_state(client, cluster, labels, asked.span)
     return of_labels(cluster, asked.span) if source == "labels" else of_file(Path(source), cluster, asked.span)
+
+
+def _cluster(options: argparse.Namespace, config: CollectorConfig) -> str:
+    return options.cluster or config.kubernetes or config.slurm or "cluster"
 
 
 def _server(options: argparse.Namespace) -> Server:

@@ -1,9 +1,11 @@
 """Who held which GPU by what a real Prometheus kept, where labels are dropped, doubled, or of somebody else."""
 
 import json
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,68 @@ def test_pods_whose_uid_was_dropped_hold_their_gpus(tmp_path: Path) -> None:
 
 
 GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-a", "Hostname": "n1"}
+
+
+@dataclass(frozen=True)
+class Life:
+    """One pod: seconds of the day at which it begins, is done (None: deleted at work) and is deleted."""
+
+    name: str
+    begins: int
+    done: int | None
+    gone: int
+    lacks: frozenset[str]  # what nothing tells of it: uid, start, created, completion, phase
+
+    def add_to(self, day: DayOfSeries) -> None:
+        """Add its series, sampled every minute."""
+        own = {"namespace": "research", "pod": self.name, "instance": "ksm:8080"}
+        own |= {} if "uid" in self.lacks else {"uid": f"u-{self.name}-{self.begins}"}
+        moments = {"start": "kube_pod_start_time", "created": "kube_pod_created"}
+        for at in range(self.begins, self.gone + 1, 60):
+            asked = {"container": "main", "node": "k1", "resource": "nvidia_com_gpu"}
+            day.add("kube_pod_container_resource_requests", own | asked, at, 1)
+            for what, metric in moments.items():
+                if what not in self.lacks:
+                    day.add(metric, own, at, T0 + self.begins)
+            is_done = self.done is not None and at >= self.done
+            if is_done and "completion" not in self.lacks:
+                day.add("kube_pod_completion_time", own, at, T0 + (self.done or 0))
+            if "phase" not in self.lacks:
+                day.add("kube_pod_status_phase", own | {"phase": "Succeeded" if is_done else "Running"}, at, 1)
+
+    @property
+    def ends(self) -> int:
+        """When it gives its GPU back, as far as anything tells."""
+        return self.gone if self.done is None or {"completion", "phase"} <= self.lacks else self.done
+
+
+def lives(choose: random.Random) -> Iterator[Life]:
+    """Yield 200 pods; of one name at most one at a time, and those whose names come again tell when they were made."""
+    for number in range(100):
+        first, again = choose.randrange(0, 300) * 60, choose.randrange(600, 1200) * 60
+        for begins in (first, again):
+            done = choose.choice((None, begins + choose.randrange(5, 60) * 60))
+            gone = (done or begins + choose.randrange(5, 60) * 60) + choose.choice((60, 1800)) * (done is not None)
+            lacks = {what for what in ("start", "completion", "phase") if choose.random() < 0.3}
+            lacks |= {"uid"} if number % 2 else {"created"} if choose.random() < 0.3 else set()
+            yield Life(f"p-{number}", begins, done, gone, frozenset(lacks))
+
+
+def test_generated_pods_hold_their_gpus_as_long_as_anything_tells(tmp_path: Path) -> None:
+    """Whichever series were dropped on the way: none is held for ever, and none is nobody's."""
+    day, told = DayOfSeries(), list(lives(random.Random(41)))
+    for one in told:
+        one.add_to(day)
+    with day.served(tmp_path / "pods") as url, Client(Server(url)) as client, Store.open(None) as store:
+        state = read_pods(client, SINCE, UNTIL)
+        with store.session() as session:
+            claims = pod_history(session, state, "prod", Labels(), UNTIL).claims
+    found = sorted(
+        (str(one.member), one.started_at // SECOND - T0, (one.ended_at or 0) // SECOND - T0) for one in claims
+    )
+    truth = sorted((f"research/{one.name}", one.begins, one.ends) for one in told)
+    assert [row[:2] for row in found] == [row[:2] for row in truth]
+    assert [rows for rows in zip(found, truth, strict=True) if not 0 <= rows[0][2] - rows[1][2] <= 60] == []
 
 
 class Thanos(BaseHTTPRequestHandler):

@@ -1,8 +1,20 @@
 """Labels say of which GPU, host, disk or link a series is, and who held it."""
 
+import random
+
 import pytest
 
-from collector.prometheus.labels import ExporterHolder, Subject, gpu_facts, holder, host, subject
+from collector.prometheus.labels import (
+    Clusters,
+    ExporterHolder,
+    Subject,
+    gpu_facts,
+    holder,
+    host,
+    run_of,
+    subject,
+    target_pod,
+)
 from collector.prometheus.names import catalogue
 from tests.collector.prometheus.writes import labels
 
@@ -98,3 +110,27 @@ def test_another_exporters_uuid_is_made_the_drivers() -> None:
     found = subject(metric, metric.slots[0], {"instance": "n14:9835", "uuid": "5a1c"})
     assert found is not None
     assert found.key("gpu_uuid") == "GPU-5a1c"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_generated_labels_name_their_holder(seed: int) -> None:
+    """Whatever exporters and work are called: a server that honors labels or not, targets in pods or not."""
+    choose = random.Random(seed)
+    names = ("train-0", "dcgm-exporter-x1", "gpu-exporter-finetune", "metrics-exporter", "web", "exporter")
+    own = {"namespace": choose.choice(("gpu", "default")), "pod": choose.choice(names), "container": "c"}
+    who = {"namespace": "research", "pod": choose.choice(names), "container": "main"}
+    in_pod, honors, is_held = (choose.random() < 0.5 for _ in range(3))
+    job = {"hpc_job": "7"} if choose.random() < 0.2 else {}
+    target = own if in_pod else {}
+    prefix = "exported_" if in_pod and not honors else ""
+    said = {f"{prefix}{name}": value for name, value in who.items()} if is_held else {}
+    up = {"__name__": "up", "instance": "n1:9400", **target}
+    exporters = frozenset(filter(None, [target_pod(up)]))
+    found = holder({"gpu": "0", **target, **said, **job}, Clusters(exporters=exporters))
+    pod = who if is_held and (who["namespace"], who["pod"]) not in exporters else None
+    namespace, name, container = [pod[key] if pod else None for key in ("namespace", "pod", "container")]
+    truth = ExporterHolder(namespace, name, container, job.get("hpc_job")) if pod or job else None
+    assert found == truth
+    if job:
+        assert found is not None
+        assert run_of(found, Clusters(slurm="a")) == ("slurm/a/7", "cgroup", None)
