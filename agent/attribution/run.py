@@ -265,11 +265,12 @@ def _by_cgroup(process: Process, environment: Mapping[str, str], place: HostIden
 
 
 def _by_container(process: Process, place: HostIdentity) -> Attribution | None:
+    """Return the container of a process; it weighs no more than the process itself, since a job may have started it."""
     found = container(process.cgroup)
     if found is None:
         return None
     run_id = f"{CONTAINERS}{place.node}/{found.id[:_CONTAINER_ID_CHARACTERS]}"
-    return Attribution(run_id, "cgroup", owner=process.owner)
+    return Attribution(run_id, "process", owner=process.owner)
 
 
 def _declared(process: Process, environment: Mapping[str, str], place: HostIdentity) -> Attribution | None:

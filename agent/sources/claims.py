@@ -66,7 +66,7 @@ class Claims:
         if process is None:
             return None
         attribution = self._attribution(process)
-        if attribution.scheduler == "process" or attribution.run_id.startswith(CONTAINERS):
+        if attribution.scheduler == "process":
             above = nearest_roots(processes, elders.keys()).get(stat.parent)
             attribution = attribution if above is None else elders[above].attribution
         found = job(process.cgroup) if attribution.scheduler == "cgroup" else None

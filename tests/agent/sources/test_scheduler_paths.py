@@ -84,7 +84,7 @@ def test_a_job_is_known_by_its_path(path: str, run_id: str | None, form: str) ->
     process = Process(50, 1, form.format(path=path), {}, 1000, "ada", starter=(900, 7))
     found = attribute(process, PLACE)
     assert found.run_id == (run_id or "process/n14/50.1")
-    assert found.scheduler == ("cgroup" if run_id else "process")
+    assert found.scheduler == ("process" if run_id is None or run_id.startswith("container/") else "cgroup")
 
 
 def test_a_job_of_another_name_is_known_by_its_slurmstepd() -> None:
