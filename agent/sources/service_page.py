@@ -190,6 +190,7 @@ def _page(engine: Engine, found: _Samples, model: str | None) -> Page:
     roles = {sample.labels.get(engine.role_label or "") for said in own.values() for sample in said}
     role = next(iter(roles & {"prefill", "decode"}), None) if len(roles - {None}) == 1 else None
     series = dict(_series(engine, own, model))
+    needs = _needs(engine, own, series, model)
     return Page(
         engine=engine.name,
         series=series,
@@ -202,9 +203,9 @@ def _page(engine: Engine, found: _Samples, model: str | None) -> Page:
             for sample in said
         },
         processes=frozenset((frozenset(sample.labels.items()), sample.value) for sample in found.get(_START, ())),
-        model=_model(engine, own) if model in (None, ALL_MODELS) else model,
+        model=_model(engine, own) if model in (None, ALL_MODELS) or needs == "model" else model,
         role=role,
-        needs=_needs(engine, own, series, model),
+        needs=needs,
     )
 
 
@@ -250,7 +251,12 @@ def _model(engine: Engine, own: _Samples) -> str | None:
 
 
 def _needs(engine: Engine, own: _Samples, series: Mapping[SeriesKey, float], model: str | None) -> str | None:
-    models = {dict(key.labels).get(engine.model_label or "") for key in series if key.column == "requests"}
+    label = engine.model_label or ""
+    if model not in (None, ALL_MODELS) and all(
+        each.labels.get(label) != model for said in own.values() for each in said
+    ):
+        return "model"  # it is misspelled, or gone
+    models = {dict(key.labels).get(label) for key in series if key.column == "requests"}
     if engine.has_ensembles and model is None and len(models) > 1:
         return "model"
     return "role" if any(mark in own for mark in engine.half_marks) else None

@@ -321,7 +321,7 @@ def row(run_id: str, service: Service, page: Page, moved: Mapping[SeriesKey, flo
     said: dict[str, Value] = {"run_id": run_id, "engine": page.engine, "model": page.model, "state": state}
     said |= {"slo_seconds": service.slo_seconds, **page.now}
     counts = ROLES[service.role or page.role or "whole"]
-    if moved is None or (page.needs == "role" and not service.role):
+    if moved is None or (page.needs == "role" and not service.role) or (page.needs == "model" and service.model):
         return said
     left_out = {"requests"} if page.needs == "model" else set()
     said |= {column: round(amount) for column, amount in totals(moved).items() if column in counts - left_out}
@@ -385,7 +385,8 @@ class Followed:
         if self._continuity.is_of_several:
             self._turn("several_processes", f"{self.service.url} is answered by several processes in turn: name each")
         elif needed is not None:
-            self._turn(f"{needed}_wanted", f"{self.service.url} has {_NEEDED[needed]}")
+            what = f"no model {self.service.model!r}" if needed == "model" and self.service.model else _NEEDED[needed]
+            self._turn(f"{needed}_wanted", f"{self.service.url} has {what}")
         else:
             self._turn(READ, "")
         return row(run_id, self.service, page, moved, self.state)

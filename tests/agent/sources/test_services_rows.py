@@ -173,6 +173,16 @@ def test_of_several_models_the_one_that_is_named_counts_alone() -> None:
     assert (rows(*pages)[-1]["requests"], rows(*pages)[-1]["model"]) == (40, None)
 
 
+def test_a_model_that_is_not_there_counts_nothing() -> None:
+    """It is misspelled, or unloaded: what others answer is not its."""
+    for pages in ([vllm(100), vllm(110)], [triton(50), triton(80)]):
+        last = rows(*pages, service=replace(SERVICE, model="chat"))[-1]
+        assert {last.get(name) for name in ("requests", "tokens_in", "tokens_out")} == {None}
+        page = read_page(pages[0], "chat")
+        assert page is not None
+        assert page.needs == "model"
+
+
 # Generated: parts of a page come, go, begin anew, swap places and move, and other processes answer.
 @dataclass
 class Part:
