@@ -256,12 +256,12 @@ def _one_transfer(names: Sequence[str], many: Sequence[Handover]) -> Handover:
 
 
 def unseen(problem: Problem) -> Iterator[Unseen]:
-    """Yield the kinds of GPU that a task could run on, were it known how long it takes there."""
-    for task in problem.tasks:
+    """Yield the kinds of GPU that a task, or an array, could run on, were it known how long it takes there."""
+    for name, task in {task.array or task.name: task for task in problem.tasks}.items():
         if task.durations:
             share = problem.shapes[task.name][0].share
             missed = [node for node in problem.nodes if lacks_duration(node, share) and not lacks_parts(node, share)]
-            yield from (Unseen(task.name, sku, nodes) for sku, nodes in Counter(node.sku for node in missed).items())
+            yield from (Unseen(name, sku, nodes) for sku, nodes in Counter(node.sku for node in missed).items())
 
 
 def _finish(outlook: "Outlook", start: int) -> Finish:

@@ -410,7 +410,8 @@ def unjudged_rows(facts: PlanFacts) -> list[tuple[str, str]]:
         rows.append(("kinds of GPU", "; ".join(kinds) + more))
     predicted = [one for one in facts.tasks if one.duration.predicted_from is not None]
     if predicted:
-        named = _named([f"{plain(one.task)} from {plain(one.duration.predicted_from or '')}" for one in predicted])
+        pairs = dict.fromkeys((one.array or one.task, one.duration.predicted_from or "") for one in predicted)
+        named = _named([f"{plain(task)} from {plain(kind)}" for task, kind in pairs])
         rows.append(("predicted", f"durations of {named}, by the speeds of the kinds; real ones may be far from them"))
     bare = [one.name for one in facts.histories if not one.gpus]
     if bare:
@@ -445,7 +446,9 @@ def _spread_words(facts: PlanFacts) -> str:
     if not has_spread(facts):
         return "every duration is one figure: give p10 and p90, or a history, for a probability"
     alone = "each task is drawn independently; what slows several at once makes the true spread wider"
-    without = facts.finish.without_spread if facts.finish is not None else ()
+    array = {one.task: one.array or one.task for one in facts.tasks}
+    names = facts.finish.without_spread if facts.finish is not None else ()
+    without = [*dict.fromkeys(array.get(name, name) for name in names)]
     if not without:
         return alone
     return (

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from analyzer.capacity.planner.facts import PlanContext, PlanFacts, plan_facts
 from analyzer.capacity.planner.from_ledger import LeftOut
-from analyzer.capacity.planner.tables import sentence
+from analyzer.capacity.planner.simulation import simulate
+from analyzer.capacity.planner.tables import sentence, unjudged_rows
 from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.planner.text import TASKS_SHOWN, axis, plan_html, plan_json, plan_text
 from analyzer.text.layout import TextLayout, paint
@@ -171,10 +172,13 @@ def test_what_decides_the_end_is_never_left_out() -> None:
 def test_an_array_is_one_line() -> None:
     """From its first start to its last end; what it hands on is one line each way. The JSON has each of its tasks."""
     file = Path(__file__).with_name("planner_four_tasks.yaml").read_text("utf-8")
-    problem = read_tasks(file.replace("  T1: {", "  T1: {count: 3, "), 0).problem()
-    facts = plan_facts(answered(problem), None, PlanContext("jobs.yaml"))
+    file = file.replace("  T1: {", "  T1: {count: 3, ").replace("2 h,", "{p10: 1 h, p50: 2 h, p90: 3 h},")
+    problem = read_tasks(file, 0).problem()
+    answer = answered(problem)
+    facts = plan_facts(answer, simulate(problem, answer.plan, draws=9), PlanContext("jobs.yaml"))
     text = plan_text(facts, TextLayout(80, ascii=True))
     assert text.count("  T1 x 3 ") == 2
     assert "T1[" not in text
+    assert "duration of T1, T3, T4: give" in dict(unjudged_rows(facts))["spread"]
     assert "6 tasks, 4 nodes" in text
     assert [one["task"] for one in json.loads(plan_json(facts))["tasks"]].count("T1[2]") == 1
