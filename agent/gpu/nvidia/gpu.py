@@ -113,7 +113,8 @@ def _find_instances(
     question = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
     for position in range(min(most or 0, _MOST_INSTANCES)):
         handle = calls.ask(question, parent, position)
-        uuid = None if handle is None else calls.ask(pynvml.nvmlDeviceGetUUID, handle)
+        name = f"{pynvml.nvmlDeviceGetUUID.__name__} of MIG device {position}"
+        uuid = None if handle is None else calls.ask_as(name, pynvml.nvmlDeviceGetUUID, handle)
         if uuid is None:
             is_whole = is_whole and handle is None and calls.refusal(question.__name__) is None
         else:

@@ -76,3 +76,13 @@ def test_an_instance_that_was_deleted_is_gone_and_not_lost(host: Host) -> None:
     rows = host.rows(seconds=31)
     assert len(rows) == 2
     assert rows[0]["utilization_ratio"] is not None
+
+
+def test_an_instance_whose_uuid_is_no_text_takes_no_other_along(host: Host) -> None:
+    """Nobody can say whose it is; the GPU and its other instance are read, and it is named."""
+    cut(host)
+    host.scenario.instance(0, 0, uuid=b"MIG-\xf8".decode(errors="surrogateescape"))
+    told = host.read()
+    assert [row["gpu_uuid"] for row in told["reading"]["gpu_samples"] if row["up"]][:2] == [PARENT, LARGE]
+    assert [each["pid"] for each in told["processes"] if each["gpu_uuid"] == LARGE] == [77]
+    assert f"{PARENT}: nvmlDeviceGetUUID of MIG device 0" in told["unreadable"]

@@ -280,3 +280,12 @@ def test_errors_of_every_call_pass(host: Host) -> None:
     host.scenario.host(fail=0).every(fail=0)
     host.read()
     assert [row["up"] for row in host.rows()] == [True] * 4
+
+
+def test_an_error_whose_words_are_no_text_is_told_by_its_number(host: Host) -> None:
+    """The binding asks the driver for the words of a code that it does not know."""
+    host.scenario.host(error_text=as_bytes(b"\xf8\x95"))
+    for function in ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"):
+        host.scenario.fail(function, 500)
+    assert [row["up"] for row in host.rows()] == [True, True]
+    assert host.supported("memory").endswith("NVML error 500")
