@@ -7,6 +7,7 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agent.wire.contract import Table
 from agent.wire.serving import ENGINES, TRITON, VLLM
@@ -202,6 +203,7 @@ def target_pod(labels: Labels) -> tuple[str, str] | None:
     return (labels.get("namespace", ""), labels["pod"]) if is_proof and labels.get("pod") else None
 
 
+@lru_cache(1000)  # names are few, and asked for with every series
 def is_of_target(name: str) -> bool:
     """Whether a label is its target's or scraper's, and not the exporter's own word on a sample."""
     return not _OF_SAMPLES.fullmatch(name)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Generic, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -25,12 +26,13 @@ _NOTHING = frozenset({"", "(null)", "N/A", "None", "Unknown", "None assigned", "
 
 def number(value: object) -> float | None:
     """Return a number, plain or as {set, infinite, number} (since 23.02); None where it is not set or has no end."""
-    if isinstance(value, Mapping):
+    if isinstance(value, str):
+        value = _parsed(value)
+    elif isinstance(value, Mapping):
         if value.get("infinite") is True or value.get("set") is False:
             return None
         value = value.get("number")
-    if isinstance(value, str):
-        value = _parsed(value)
+        value = _parsed(value) if isinstance(value, str) else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if abs(value) < _MOST else None  # NaN is not less than anything
@@ -108,11 +110,16 @@ def gpus_in(tres: object) -> int | None:
 
     Parts of GPUs (shards, MPS, MIG instances) count as 0 whole ones, and None is said where no GPU is spoken of at all.
     """
-    if isinstance(tres, Iterable) and not isinstance(tres, str):
-        listed = (one for one in tres if isinstance(one, Mapping) and one.get("type") == "gres")
-        tres = ",".join(f"gres/{one.get('name')}={whole_number(one.get('count'))}" for one in listed)
-    if not isinstance(tres, str):
+    if isinstance(tres, str):
+        return _gpus_in_text(tres)
+    if not isinstance(tres, Iterable):
         return None
+    listed = (one for one in tres if isinstance(one, Mapping) and one.get("type") == "gres")
+    return _gpus_in_text(",".join(f"gres/{one.get('name')}={whole_number(one.get('count'))}" for one in listed))
+
+
+@lru_cache(10_000)  # jobs of a cluster ask for the same
+def _gpus_in_text(tres: str) -> int | None:
     every: int | None = None  # the count without a type is the sum of those with one
     typed = instances = shares = 0
     for found in filter(None, map(_GRES.fullmatch, tres.split(","))):
@@ -356,6 +363,13 @@ class RowReader(Generic[T]):
         """Return what a row is, or why it cannot be read."""
         pieces = text.split("|")
         extra = len(pieces) - len(self._columns)
+        if not extra:  # as nearly every row is
+            try:
+                return self._read(dict(zip(self._columns, pieces, strict=True))), ""
+            except NoZoneError:
+                raise
+            except SchedulerError as error:
+                return None, str(error)
         outcomes: dict[tuple[str, ...], tuple[T | None, int]] = {}
         why = f"it has {len(pieces)} columns where {len(self._columns)} are named"
         for shares in _shares(extra, len(self._free)):
@@ -364,8 +378,7 @@ class RowReader(Generic[T]):
                 found = self._read(record)
             except NoZoneError:
                 raise
-            except SchedulerError as error:
-                why = str(error) if not extra else why
+            except SchedulerError:
                 continue
             fixed = tuple(record[name] for at, name in enumerate(self._columns) if at not in self._free)
             outcomes.setdefault(fixed, found)
@@ -388,8 +401,7 @@ _NUMBERED = re.compile(r"\d+(?:[_+.\[]\S*)?")
 
 def _shares(extra: int, columns: int) -> Iterator[tuple[int, ...]]:
     """Yield the ways to share `extra` bars out over columns, the first takes all first; at most so many."""
-    if extra == 0 or columns == 0:
-        yield from [(0,) * columns] if extra == 0 else []
+    if columns == 0:
         return
     ways = (way for way in itertools.product(range(extra, -1, -1), repeat=columns) if sum(way) == extra)
     if (extra + 1) ** columns > _MOST_SHARES:
@@ -411,10 +423,10 @@ def moments(value: str, zone: ZoneInfo | None, made_by: str) -> Sequence[int | N
         SchedulerError: it is no time.
     """
     value = value.strip()
-    if value and (text(value) is None or value == "0"):
-        return [None]
     if value.isdecimal() and _EARLIEST_SECONDS <= int(value[:18]) < _NO_VALUE:
         return [int(value)]
+    if value and (text(value) is None or value == "0"):
+        return [None]
     try:
         moment = datetime.fromisoformat(value) if _WALL.fullmatch(value) else None
     except ValueError:
@@ -439,6 +451,8 @@ def consistent(
     Raises:
         SchedulerError: in every choice it ends before it starts.
     """
+    if all(len(one) == 1 for one in times) and in_order(times[-2][0], times[-1][0]):
+        return tuple(one[0] for one in times), 0
     choices = [choice for choice in itertools.product(*times) if in_order(*choice[-2:])]
     choices = [choice for choice in choices if agrees(choice)] or choices
     if not choices:

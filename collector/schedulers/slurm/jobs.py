@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -445,27 +445,27 @@ def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job |
     Raises:
         SchedulerError: a field is not what it must be.
     """
-    if _STEP.fullmatch(record["JobID"]):
-        return None, 0
     found = _ID.fullmatch(record["JobID"])
+    if found is None and _STEP.fullmatch(record["JobID"]):
+        return None, 0
     if found is None or record.get("", ""):
         raise SchedulerError(f"{record['JobID'][:40]!r} is not a job's number")
     if not _STATE.fullmatch(record["State"]):
         raise SchedulerError(f"{record['State'][:40]!r} is not a state")
     for name in ("AllocTRES", "ReqTRES"):
-        tres = record[name]
-        if not _TRES.fullmatch(tres) or (_OF_GPUS.search(tres) and gpus_in(tres) is None):
-            raise SchedulerError(f"{name} {tres[:40]!r} does not say how many GPUs")
-    limit = limit_seconds(record["TimelimitRaw"]) or _limit(record["Timelimit"])
+        if not _is_tres(record[name]):
+            raise SchedulerError(f"{name} {record[name][:40]!r} does not say how many GPUs")
+    limit = limit_seconds(record["TimelimitRaw"]) if record["TimelimitRaw"] else _limit(record["Timelimit"])
     seconds, doubtful = consistent(
         [moments(record[name], zone, _MADE_BY) for name in _TIMES],
         partial(_agrees, limit, number(record["ElapsedRaw"])),
     )
     record |= {name: str(at or "") for name, at in zip(_TIMES, seconds, strict=True)}
+    record["WCKey"] = record["WCKey"].lstrip("*")
     is_array = found["task"] is not None or found["waiting"] is not None
     job = _job(
         whole_number(record["JobIDRaw"].split("_", 1)[0]) or int(found["whole"]),
-        {**record, "WCKey": record["WCKey"].lstrip("*")},
+        record,
         _SACCT_TEXT,
         array_id=whole_number(found["whole"]) if is_array else None,
         task_id=whole_number(found["task"]),
@@ -475,6 +475,11 @@ def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job |
         time_limit_seconds=limit,
     )
     return job, doubtful
+
+
+@lru_cache(10_000)
+def _is_tres(tres: str) -> bool:
+    return bool(_TRES.fullmatch(tres)) and not (_OF_GPUS.search(tres) and gpus_in(tres) is None)
 
 
 def _agrees(limit: float | None, elapsed: float | None, times: Sequence[int | None]) -> bool:
