@@ -226,10 +226,16 @@ def _accounted_phase(
     that is not known holds its GPUs until it is known better.
 
     Raises:
-        SchedulerError: it ends before it starts.
+        SchedulerError: it ends before it starts, or has held GPUs and does not say where or since when.
     """
-    if not in_order(found["started_at"], found["ended_at"]):
+    started, ended = found["started_at"], found["ended_at"]
+    if not in_order(started, ended):
         raise SchedulerError("it ends before it starts")
+    if found["allocated_gpus"] is not None and started != ended:
+        if ended is not None and started is None and found["nodes"]:
+            raise SchedulerError("it has had GPUs and does not say since when")
+        if started is not None and not found["nodes"]:
+            raise SchedulerError("it has had GPUs and does not say on which hosts")
     if found["ended_at"] is not None:
         return "ended", next((word for word in states if word in ENDINGS), state)
     return ("holding" if phase == "waiting" and "PENDING" not in states and found["started_at"] else phase), state
@@ -261,11 +267,7 @@ def printed_jobs(said: str, count: RowCount) -> tuple[list[Job] | None, list[Job
     Raises:
         SchedulerError: it is the JSON of neither, or too long to be read at once.
     """
-    records = document(said, "the file's command").get("jobs")
-    if not isinstance(records, list):
-        raise SchedulerError("it is JSON without jobs, so not from sacct or squeue")
-    if len(records) > _MOST_JOBS:
-        raise SchedulerError(f"it has {len(records):,} jobs, and {_MOST_JOBS:,} is the maximum; split it")
+    records = _records(said, "the file's command")
     if any("job_state" in record for record in records if isinstance(record, Mapping)):
         return _each(records, _queued, count), []
     return None, _each(records, _accounted, count)
@@ -286,11 +288,15 @@ def document(said: bytes | str, command: str) -> Mapping[str, Any]:
     return found
 
 
-def _records(said: bytes, command: str) -> list[object]:
+def _records(said: bytes | str, command: str) -> list[object]:
     jobs = document(said, command).get("jobs")
     if not isinstance(jobs, list):
         raise SchedulerError(f"{command} printed JSON without jobs; is its Slurm release supported?")
-    return jobs[:_MOST_JOBS]
+    if len(jobs) > _MOST_JOBS:
+        raise SchedulerError(
+            f"{command} printed {len(jobs):,} jobs, and {_MOST_JOBS:,} is the maximum at once; split it"
+        )
+    return jobs
 
 
 def _each(

@@ -138,7 +138,8 @@ def node_events(said: bytes | str, zone: ZoneInfo | None = None, count: RowCount
         return _event(blank | record, zone)
 
     reader = RowReader(titles, read, lambda _: True, RowCount() if count is None else count)
-    return list(reader.rows(lines[place + 1 :], place + 2))
+    rows = [line if line != lines[place] else "" for line in lines[place + 1 :]]  # files may have been joined
+    return list(reader.rows(rows, place + 2))
 
 
 def is_of_events(text: str) -> bool:

@@ -107,6 +107,8 @@ def test_a_line_break_in_a_name_breaks_no_row(tmp_path: Path, last: bool) -> Non
         ("812|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4K|y", "does not say how many GPUs"),
         ("812|COMPLETED|ann|1792800000|1792800000123|1792803600|g1|gres/gpu=4|y", "'1792800000123' is not a time"),
         ("812|COMPLETED|ann|2026-10-24|2026-10-24|2026-10-25|g1|gres/gpu=4|y", "'2026-10-24' is not a time"),
+        ("812|COMPLETED|ann|1792800000|Unknown|1792803600|g1|gres/gpu=4|y", "does not say since when"),
+        ("812|COMPLETED|ann|1792800000|1792800000|1792803600|None assigned|gres/gpu=4|y", "on which hosts"),
         ("job12|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'job12' is not a job's number"),
         ("812|12:00|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'12:00' is not a state"),
     ],
@@ -346,6 +348,18 @@ def test_instances_and_shards_are_parts_of_gpus(site: Site, tmp_path: Path) -> N
     told = read(tmp_path, "\n".join([head, *rows]) + "\n")
     assert counts(told) == (4, 0, 0)
     assert {row[4] for row in allocations(site, told)} == {0}
+
+
+def test_records_of_json_are_counted_too(tmp_path: Path) -> None:
+    """One that cannot be read takes none of the others along."""
+    document = as_json(month(1)[:4])
+    good = len(read(tmp_path, written(document)).accounted)
+    first = document["jobs"][0]
+    times = first["time"] | {"start": first["time"]["end"] + 1}
+    document["jobs"] += [7, {"job_id": None}, first | {"time": times}, first | {"nodes": "g[1-"}]
+    told = read(tmp_path, written(document))
+    assert (len(told.accounted), counts(told)[2], sum(counts(told))) == (good, 4, 8)
+    assert of_only(told).why[2].endswith("it ends before it starts")
 
 
 SEEDS = range(200)
