@@ -160,8 +160,11 @@ def _reconcile(copy: Layout) -> None:
     if not copy.catalogue.exists():
         return
     point(copy.catalogue, copy.data)
-    with Store.open(copy.store) as store, store.session() as session, session.transaction():
-        session.execute(_RECONCILE.format(hot=store.hot, columns=RECEIPTS))
+    with Store.open(copy.store, may_lack=True) as store:
+        with store.session() as session, session.transaction():
+            session.execute(_RECONCILE.format(hot=store.hot, columns=RECEIPTS))
+        with store.hot_session() as session:
+            session.execute("DELETE FROM lake_here")  # the folder that it was sealed into is another
 
 
 def _put_in_place(copy: Layout, target: Layout) -> None:

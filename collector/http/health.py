@@ -27,7 +27,7 @@ from collector.lake.file_check import glanced
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.schemas import require_current
-from collector.store.seal_mark import Mark
+from collector.store.seal_mark import Mark, require_folder
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 3.0  # for all checks together; below what balancers usually wait
@@ -208,10 +208,25 @@ class LakeFiles:
 
     def __call__(self) -> Check:
         """Return how it is; what is wrong is looked at each time, so that it is seen at once that it is mended."""
+        if (lost := self._lost()) is not None:
+            return lost
         now = time.monotonic()
         if self._looked_at is None or not self._last.ok or now - self._looked_at >= _FILES_SECONDS:
             self._last, self._looked_at = self._look(), now
         return self._last
+
+    def _lost(self) -> Check | None:
+        """Return what is said where the lake's folder is not ours, or not there: nothing may be sealed into it."""
+        folder = self._store.lake.folder if self._store.lake is not None else None
+        if folder is None:
+            return None
+        try:
+            with self._store.hot_session() as session:
+                require_folder(session, folder)
+        except StoreError:
+            words = "the lake's folder is not the one that this store seals into; is its disk mounted? See the log"
+            return Check("lake", False, words)
+        return None
 
     def _look(self) -> Check:
         if self._store.lake is None:

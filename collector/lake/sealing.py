@@ -34,7 +34,7 @@ from collector.pipeline.decoding.batch import BatchPart, merged
 from collector.store.database import Store
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
-from collector.store.seal_mark import Mark, note_sealed
+from collector.store.seal_mark import Mark, note_sealed, require_folder
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: in
         StoreError: the lake refused, and took nothing; or it has taken all, and the hot file still holds it, which the
             next sealing forgets.
     """
+    if store.lake is not None and store.lake.folder is not None:
+        with store.hot_session() as session:
+            require_folder(session, store.lake.folder)  # a mount may have gone meanwhile
     with store.turn, store.session() as session:
         mark.catch_up(session)
     _forget(store, mark)

@@ -19,7 +19,7 @@ from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake
 from collector.store.noted import named_files
 from collector.store.power import Safety, make_private, mend
 from collector.store.schemas import migrate, require_current
-from collector.store.seal_mark import require_data, require_lake, require_sealed
+from collector.store.seal_mark import know_folder, require_data, require_folder, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
 
 T = TypeVar("T")
@@ -204,6 +204,9 @@ class Store:
                 raise named_damage(self.lake, error) from error
 
     def _open_lake(self, lake: LakeSettings, read_only: bool, *, may_lack: bool) -> None:
+        if not (read_only or may_lack) and lake.folder is not None:
+            with self.hot_session() as session:
+                require_folder(session, lake.folder)
         with Session(self._connection.cursor()) as session:
             attach(session, lake, read_only=read_only or self.hot is None)
             if not may_lack:
@@ -211,6 +214,9 @@ class Store:
         if not read_only:
             with self.hot_session() as session:
                 books.make_book_tables(session)
+                if self.path is not None and lake.folder is not None and not may_lack:
+                    with Session(self._connection.cursor()) as catalogue:
+                        know_folder(catalogue, session, lake.folder)
 
     def _require_whole(self, session: Session, lake: LakeSettings) -> None:
         if self.hot is not None:

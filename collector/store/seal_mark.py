@@ -75,9 +75,57 @@ _SEALED_HERE = "CREATE TABLE IF NOT EXISTS sealed_here (collector BIGINT, upto B
 _NOWHERE = "SELECT 1 FROM receipts WHERE row_count > 0 AND batch NOT IN (SELECT batch FROM arrivals) LIMIT 1"
 
 
+_LAKE_HERE = "CREATE TABLE IF NOT EXISTS lake_here (id VARCHAR)"
+# The catalogue's own, which a copy of it keeps.
+_ID = "SELECT schema_uuid::VARCHAR FROM __ducklake_metadata_lake.ducklake_schema ORDER BY begin_snapshot LIMIT 1"
+
+
 def make_sealed_table(hot: Session) -> None:
-    """Make the hot file's table of this module; only a store with a lake needs it."""
+    """Make the hot file's tables of this module; only a store with a lake needs them."""
     hot.execute(_SEALED_HERE)
+    hot.execute(_LAKE_HERE)
+
+
+def _sign(folder: Path, lake_id: str) -> Path:
+    """Return what lies in a lake's folder as its sign: a folder, since what is no file of the lake is cleared away."""
+    return folder / f"gpuledger-lake-{lake_id}"
+
+
+def know_folder(session: Session, hot: Session, folder: Path) -> None:
+    """Put the lake's sign into its folder, and write down here which that is.
+
+    Raises:
+        StoreError: the folder cannot be written, or the catalogue not be read.
+    """
+    (lake_id,) = session.row(_ID)
+    try:
+        _sign(folder, lake_id).mkdir(0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write to the lake's folder {folder}: {error.strerror}") from error
+    if hot.rows("SELECT id FROM lake_here") != [(lake_id,)]:
+        with hot.transaction():
+            hot.execute("DELETE FROM lake_here")
+            hot.execute("INSERT INTO lake_here VALUES (?)", [lake_id])
+
+
+def require_folder(hot: Session, folder: Path) -> None:
+    """See that the lake's folder is the one that this store has sealed into, and not what lies where it is mounted.
+
+    Raises:
+        StoreError: it is not.
+    """
+    try:
+        known = hot.rows("SELECT id FROM lake_here")
+    except StoreError as error:
+        if "does not exist" in str(error):  # no server of this release had the store yet
+            return
+        raise
+    for (lake_id,) in known:
+        if not (sign := _sign(folder, lake_id)).is_dir():
+            raise StoreError(
+                f"{folder} is not the folder of this store's lake, for it lacks {sign.name}: mount the disk that it is "
+                "on; if its files were brought here without it, make that folder"
+            )
 
 
 def note_sealed(hot: Session, collector: int, upto: int, lake: LakeSettings) -> None:
@@ -92,6 +140,7 @@ def note_sealed(hot: Session, collector: int, upto: int, lake: LakeSettings) -> 
 def forget_sealed(hot: Session) -> None:
     """Forget what the lake should have: it has been given up."""
     hot.execute("DELETE FROM sealed_here")
+    hot.execute("DELETE FROM lake_here")
     hot.execute("DELETE FROM books_place")
 
 

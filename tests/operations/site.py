@@ -7,7 +7,7 @@ from collector.lake.sealing import seal
 from collector.pipeline.batch_commit import BatchCommit, Receipt
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
-from collector.store.lake import default_lake
+from collector.store.lake import LakeSettings, default_lake
 from collector.store.seal_mark import Mark
 from tests.collector.batches import NOW, STREAM, body
 
@@ -17,8 +17,9 @@ ROWS = 2  # of gpu_samples in each batch
 class Site:
     """One store that is open for writing."""
 
-    def __init__(self, path: Path, *, lake: bool = True) -> None:
-        self.store = Store.open(path, lake=default_lake(path) if lake else None, memory_limit="500MB")
+    def __init__(self, path: Path, *, lake: bool = True, settings: LakeSettings | None = None) -> None:
+        beside = default_lake(path) if lake else None
+        self.store = Store.open(path, lake=settings or beside, memory_limit="500MB")
         self.mark = Mark.of(self.store)
         self._landing = BatchCommit(self.store, self.mark)
 

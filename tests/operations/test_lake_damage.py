@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import gpuledger
 from analyzer.interfaces.doctor.examination import looked_at
 from analyzer.interfaces.doctor.invariants import examine
 from analyzer.interfaces.doctor.sight import Sight, read_beside
 from analyzer.settings.settings import Settings
 from collector.access.erasure import Replacement, erase
 from collector.backup.backup_maker import backups, make_backup
-from collector.backup.restoring import verify
+from collector.backup.restoring import restore, verify
 from collector.cli.lake import aside, check
 from collector.config import CollectorConfig
 from collector.errors import BackupError, StoreError
@@ -28,7 +29,7 @@ from collector.lake.tidying import check_files
 from collector.registry import open_registry
 from collector.store.books import mirror
 from collector.store.database import Store
-from collector.store.lake import default_lake
+from collector.store.lake import LakeSettings, default_lake
 from collector.store.noted import NOTES, named_files
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.operations.site import Site
@@ -216,8 +217,74 @@ def test_data_that_were_not_mounted_are_missed(path: Path) -> None:
     data = path.parent / f"{path.name}.lake" / "data"
     shutil.rmtree(data)
     data.mkdir()
-    with pytest.raises(StoreError, match="none is in"):
+    with pytest.raises(StoreError, match="mount the disk"):
         Store.open(path)
+    with pytest.raises(StoreError, match="none is in"):
+        Store.open(path, read_only=True)
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> tuple[Path, LakeSettings]:
+    """A store, and a lake whose data is on a disk of its own, with few rows: all of them lie in the catalogue yet."""
+    lake = LakeSettings(default_lake(tmp_path / "store.duckdb").catalogue, str(tmp_path / "disk" / "data"))
+    with Site(tmp_path / "store.duckdb", settings=lake) as site:
+        site.take(range(10))
+        site.seal()
+    return tmp_path / "store.duckdb", lake
+
+
+def test_a_disk_that_is_mounted_late_is_not_replaced(mounted: tuple[Path, LakeSettings]) -> None:
+    """Nor by the data of another lake. An empty folder was made in its place, and what was sealed there was hidden."""
+    path, lake = mounted
+    disk = path.parent / "disk"
+    disk.rename(path.parent / "unmounted")
+    for there in ([], ["data"], ["data/gpuledger-lake-0"]):
+        for name in there:
+            (disk / name).mkdir(parents=True)
+        before = sorted(disk.rglob("*"))
+        with pytest.raises(StoreError, match="is not the folder of this store's lake"):
+            Store.open(path, lake=lake)
+        words = ["serve", "--store", str(path), "--data", lake.data, "--listen", "127.0.0.1:0"]
+        assert gpuledger.main(words) == 3
+        assert sorted(disk.rglob("*")) == before
+        shutil.rmtree(disk, ignore_errors=True)
+    (path.parent / "unmounted").rename(disk)
+    with Site(path, settings=lake) as site:
+        assert site.rows() == 20
+
+
+def test_a_disk_that_goes_while_a_server_runs_is_not_sealed_into(mounted: tuple[Path, LakeSettings]) -> None:
+    """It says so, keeps what comes, and goes on by itself when the disk is back."""
+    path, lake = mounted
+    disk = path.parent / "disk"
+    with Site(path, settings=lake) as site:
+        health = LakeFiles(site.store)
+        assert health().ok
+        disk.rename(path.parent / "unmounted")
+        Path(lake.data).mkdir(parents=True)
+        site.take(range(10, 700))
+        with pytest.raises(StoreError, match="is not the folder of this store's lake"):
+            site.seal()
+        assert (health().refuses, "is its disk mounted" in health().sentence) == (True, True)
+        assert list(Path(lake.data).iterdir()) == []
+        shutil.rmtree(disk)
+        (path.parent / "unmounted").rename(disk)
+        assert health().ok
+        assert site.rows() == 1400
+        assert not site.take(range(700, 701))[0]
+
+
+def test_a_restored_store_takes_its_own_folder(mounted: tuple[Path, LakeSettings], tmp_path: Path) -> None:
+    """The sign is of the folder that was lost with the disk."""
+    path, lake = mounted
+    with Store.open(path, lake=lake, read_only=True) as store:
+        make_backup(store, tmp_path / "backups")
+    (backup,) = backups(tmp_path / "backups")
+    assert verify(backup).is_whole
+    restore(backup, tmp_path / "new" / "store.duckdb")
+    with Site(tmp_path / "new" / "store.duckdb") as site:
+        assert site.rows() == 20
+        assert list((tmp_path / "new" / "store.duckdb.lake" / "data").glob("gpuledger-lake-*"))
 
 
 def test_an_older_lake_is_not_taken_for_the_present_one(path: Path) -> None:
