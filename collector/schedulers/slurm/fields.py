@@ -56,6 +56,19 @@ def limit_seconds(value: object) -> float | None:
     return None if minutes is None or minutes >= UNLIMITED_MINUTES else minutes * 60.0
 
 
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+
+
+def clock_limit(value: str) -> float | None:
+    """Return a limit like 1-02:03:04 or 10:00 in seconds."""
+    found = _CLOCK.fullmatch(value)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int((part or "0")[:9]) for part in found.groups())
+    limit = ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds
+    return limit if limit < UNLIMITED_MINUTES * 60 else None
+
+
 def text(value: object) -> str | None:
     """Return a text, what is no Unicode as question marks; None where it is one of Slurm's ways to say nothing."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and value not in _NOTHING else None

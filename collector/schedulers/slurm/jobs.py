@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 
 from collector.errors import SchedulerError
 from collector.schedulers.slurm.fields import (
-    UNLIMITED_MINUTES,
     RowCount,
     RowReader,
+    clock_limit,
     consistent,
     decoded,
     gpu_indices,
@@ -50,7 +50,6 @@ _TRES = re.compile(r"|[A-Za-z][^=,\s]*(?:=[^=,\s]*)?(?:,[A-Za-z][^=,\s]*(?:=[^=,
 _ID = re.compile(r"(?P<whole>\d+)(?:_(?P<task>\d+)|_\[(?P<waiting>[^\]]*)\]|\+(?P<offset>\d+))?")
 _SETTING = re.compile(r"([A-Za-z][\w:/.]*)=(\S*)")
 _USER = re.compile(r"(.+)\(\d+\)")
-_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _OWN_LINES = ("JobId=", "HetJobId=", "Command=", "WorkDir=", "Comment=", "AdminComment=", "SystemComment=", "Std")
 
 # How a job ended, in the contract's words. A requeued attempt was stopped by somebody's word, and accuses nobody.
@@ -374,7 +373,7 @@ def _shown(paragraph: str) -> Job | None:
         name=text(name),
         user=user[1] if user else None,
         waiting_tasks=text(task) if whole_number(task) is None else None,
-        time_limit_seconds=_limit(fields.get("TimeLimit", "")),
+        time_limit_seconds=clock_limit(fields.get("TimeLimit", "")),
     )
 
 
@@ -402,16 +401,6 @@ def _held_in_lines(lines: list[str], nodes: tuple[str, ...]) -> _GpusHeld:
             fields = dict(_SETTING.findall(line))
             held.update(dict.fromkeys(host_names(fields["Nodes"]), gpu_indices(fields.get("GRES", ""))))
     return tuple(held.get(node) for node in nodes)
-
-
-def _limit(value: str) -> float | None:
-    """Return a limit like 1-02:03:04 or 10:00 in seconds."""
-    found = _TIME.fullmatch(value)
-    if found is None:
-        return None
-    days, hours, minutes, seconds = (int((part or "0")[:9]) for part in found.groups())
-    limit = ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds
-    return limit if limit < UNLIMITED_MINUTES * 60 else None
 
 
 def accounted_in_text(said: bytes, fields: str = SACCT_FIELDS, count: RowCount | None = None) -> list[Job]:
@@ -461,7 +450,7 @@ def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job |
     for name in ("AllocTRES", "ReqTRES"):
         if not _is_tres(record[name]):
             raise SchedulerError(f"{name} {record[name][:40]!r} does not say how many GPUs")
-    limit = limit_seconds(record["TimelimitRaw"]) if record["TimelimitRaw"] else _limit(record["Timelimit"])
+    limit = limit_seconds(record["TimelimitRaw"]) if record["TimelimitRaw"] else clock_limit(record["Timelimit"])
     seconds, doubtful = consistent(
         [moments(record[name], zone, _MADE_BY) for name in _TIMES],
         partial(_agrees, limit, number(record["ElapsedRaw"])),
