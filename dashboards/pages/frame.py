@@ -4,6 +4,8 @@ Pages hand what was computed to their templates; how an amount, a time or a name
 """
 
 import gzip
+import re
+import time
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from fastapi.responses import PlainTextResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from agent.wire.units import MICROS
+from agent.wire.units import MICROS, SECOND_US
 from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
@@ -132,6 +134,8 @@ _PAGES = (
 
 # Where a kept page says what changes though the ledger does not. Nobody's text can be one: all of it is escaped.
 _ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
+_ENDS = re.compile(r"<!--figures end (\d+)-->")  # of the newest hour in the ledger, microseconds UTC
+_LONG_AGO_US = 86_400 * SECOND_US  # after which a page says by itself that its figures are not of now
 _TOKEN = Markup("<!--token here-->")  # of whose session it is that the page is sent to
 
 
@@ -183,8 +187,11 @@ class Way:
 class Frame:
     """Renders templates within the frame of one site."""
 
-    def __init__(self, settings: "Settings", last_pass: "Callable[[], Pass]", access: "Access") -> None:
+    def __init__(
+        self, settings: "Settings", last_pass: "Callable[[], Pass]", access: "Access", *, is_simulated: bool = False
+    ) -> None:
         self.settings = settings
+        self._is_simulated = is_simulated
         self.last_pass = last_pass
         self._access = access
         self._environment = Environment(
@@ -210,7 +217,7 @@ class Frame:
         **view: object,
     ) -> str:
         """Return a page, as draft() has it, whole."""
-        return self.finished(self.draft(template, here, week, confined_to, **view))
+        return self.finished(self.draft(template, here, week, confined_to, None, **view))
 
     def draft(
         self,
@@ -218,11 +225,13 @@ class Frame:
         here: str | None = None,
         week: str | None = None,
         confined_to: Iterable[str] | None = None,
+        figures_end: int | None = None,
         **view: object,
     ) -> str:
         """Return a page that may be kept, to be finished when it is sent.
 
-        `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone.
+        `here` is which of PAGES it belongs to, `confined_to` are the teams that a key sees alone, `figures_end` when
+        the newest hour of the ledger ended, microseconds UTC.
         """
         frame = {
             "version": _version(),
@@ -233,6 +242,7 @@ class Frame:
             "asks": self._access.asks,
             "analysed_here": _ANALYSED,
             "older_here": _OLDER,
+            "ends_here": "" if figures_end is None else Markup("<!--figures end {}-->").format(figures_end),
             "token_here": _TOKEN,
         }
         return self._environment.get_template(template).render(frame | view)
@@ -261,7 +271,18 @@ class Frame:
         analysed = self._environment.get_template("analysed.html").render(last=last, last_words=words)
         read_at = None if older_than_now is None else moment_words(older_than_now, zone)
         older = "" if read_at is None else self._environment.get_template("older.html").render(read_at=read_at)
-        return draft.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1).replace(_TOKEN, token)
+        ended = _ENDS.sub(lambda found: self._ended(int(found[1])), draft, count=1)
+        return ended.replace(_ANALYSED, analysed.strip(), 1).replace(_OLDER, older.strip(), 1).replace(_TOKEN, token)
+
+    def _ended(self, end: int) -> str:
+        """Return that a page's figures are not of now, where they are not; of a simulated site they never are."""
+        age = time.time_ns() // 1000 - end
+        if age < _LONG_AGO_US and not self._is_simulated:
+            return ""
+        since, ago = moment_words(end, self.settings.timezone), length_words(age / SECOND_US)
+        return self._environment.get_template("ended.html").render(
+            is_simulated=self._is_simulated, since=since, ago=ago
+        )
 
 
 def _ways(here: str | None, *, whole_site: bool) -> list[Way]:

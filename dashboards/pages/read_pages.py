@@ -23,6 +23,7 @@ from starlette.responses import Response
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.parameters import BusyError
 from analyzer.interfaces.api.request_service import RequestContext, RequestService, Scope, names_tag
+from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text
@@ -303,7 +304,8 @@ class ReadPages:
             return view
         around = {"asked": asked, "link": asked.link}
         here, teams = shown.here or asked.here, context.scope.teams
-        return self.frame.draft(shown.template, here, asked.week, teams, **{**around, **view})
+        ends = newest_hour_end(context.session)
+        return self.frame.draft(shown.template, here, asked.week, teams, ends, **{**around, **view})
 
     def change(self, request: Request, shown: ReadPage, keep: Callable[[RequestContext], None], place: str) -> Response:
         """Keep what somebody says and send the browser to a place of the page, made anew: who decided sees it decided.

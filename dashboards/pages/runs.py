@@ -27,7 +27,7 @@ _SEE_OTHER = 303
 _IDS = {"f": "/findings/{}", "r": "/recommendations#{}"}  # what else is looked for by its id
 _ID = re.compile(r"[fr]-[0-9a-z]{4,}")
 _EVER = "all"
-PERIODS = (("24h", "last 24 hours"), ("7d", "last 7 days"), ("30d", "last 30 days"), (_EVER, "all that is known"))
+PERIODS = (("24h", "last day"), ("7d", "last seven days"), ("30d", "last thirty days"), (_EVER, "all that is known"))
 _HEADS: tuple[tuple[Sort | None, str], ...] = (
     ("name", "run"), (None, "team"), ("started", "started"), (None, "state"), ("gpus", "GPUs"), ("hours", "GPU-hours"),
     ("cost", "cost"), ("useful", "useful"), ("avoidable", "lost most to"),
@@ -172,10 +172,10 @@ def _sheet(context: RequestContext, asked: RunsAsked) -> Sheet:
             run.run_id, run.name, run.team, run.gpus, run.sku, known.started_at if known else None,
             known.ended_at if known else None, known.exit_status if known else None, went.milliseconds,
             went.cost_micros, went.of("useful").milliseconds, went.of("avoidable").milliseconds,
-            lost.label if lost else None,
+            went.measured.milliseconds, lost.label if lost else None, lost.milliseconds if lost else None,
         ))  # fmt: skip
     head = (
         "run_id", "name", "team", "gpus", "sku", "started_us", "ended_us", "exit_status", "milliseconds", "cost_micros",
-        "useful_ms", "avoidable_ms", "lost_most_to",
+        "useful_ms", "avoidable_ms", "measured_ms", "lost_most_to", "lost_ms",
     )  # fmt: skip
     return Sheet(head, rows)

@@ -222,7 +222,7 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
 
     page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
     _run_beside(app, page.start, page.stop)
-    frame = Frame(config.settings, lambda: job.last, app.state.access)
+    frame = Frame(config.settings, lambda: job.last, app.state.access, is_simulated=config.is_simulated)
     answering = _answering(app, frame, store, kept, disk_cache)
     for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, disk_cache)):
         app.state.metrics.register(told)

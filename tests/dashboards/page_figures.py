@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
 LEADING = ("href", "data-part", "data-live", "data-address")
-LIVE = "doctor"  # the class of what is told of this moment: bytes that are free, how long ago
+LIVE = ("doctor", "ended")  # the classes of what is told of this moment: bytes that are free, how long ago
 SPOKEN = ("title", "aria-label")  # attributes that hold words and figures of their own
 CELLS, SILENT = ("td", "th"), ("script", "style")
 
@@ -84,7 +84,7 @@ class _Reading(HTMLParser):
         cell = next((tag for tag, _ in reversed(self._open) if tag in CELLS), None)
         if self._within("footer"):
             self.page.footer.append(text)
-        elif self._within(LIVE):
+        elif any(map(self._within, LIVE)):
             self.page.live.append(text)
         elif self._within("svg"):
             return  # a picture: its numbers are in a table beside it, its bars in the cells of theirs

@@ -23,6 +23,7 @@ pre, code, .id, .cell, .nodechip { font-family: "DejaVu Sans Mono" !important; }
 """
 CLOCKS = (
     "footer p",
+    ".ended",  # so many days ago
     "section[aria-labelledby=prices] td:last-child",  # so many days ago
     ".doctor ul",
     "section[aria-labelledby=agents] td",

@@ -37,6 +37,8 @@ NO_FIGURES = {
 }
 # Which reading of /v1 a command prints. A page whose footer names another has nothing that it is held to.
 COMMANDS: dict[str, dict[str, str] | None] = {
+    "runs": {"what": "runs"},
+    "findings": {"what": "findings"},
     "report": {"what": "week"},
     "report --by node-group": {"what": "week", "by": "node-group"},
     "report traffic": {"what": "traffic"},

@@ -259,6 +259,24 @@ def unjudged(rows: list[Row], _: str) -> Rows:
     return found
 
 
+def found_runs(rows: list[Row], zone: str) -> Rows:
+    """Return what a page of runs prints: the first hundred."""
+    found: Rows = []
+    for row in rows[:100]:
+        state = (row["exit_status"] or "ended").replace("_", " ") if row["ended_us"] else "running"
+        began = moment_words(int(row["started_us"]), zone) if row["started_us"] else "unknown"
+        more = f" × {row['sku']}" if row["sku"] else ""
+        gpus = f"{row['gpus'] or UNKNOWN}{more}"
+        measured = _number(row["measured_ms"])
+        lost = f"{row['lost_most_to']} {percent(_number(row['lost_ms']), measured)}" if row["lost_most_to"] else UNKNOWN
+        found.append([
+            f"{row['run_id']} {row['name']}", row["team"] or "unmapped", began, state, gpus,
+            gpu_hours(int(row["milliseconds"])), amount(int(row["cost_micros"])) if row["cost_micros"] else "unknown",
+            percent(_number(row["useful_ms"]), measured), lost if measured else "not measured",
+        ])  # fmt: skip
+    return found
+
+
 TABLES: dict[str, Callable[[list[Row], str], Rows]] = {
     "/money/costs.csv": costs,
     "/money/days.csv": days,
@@ -267,6 +285,7 @@ TABLES: dict[str, Callable[[list[Row], str], Rows]] = {
     "/money/units.csv": units,
     "/money/runs.csv": runs,
     "/money/prices.csv": prices,
+    "/runs.csv": found_runs,
     "/placement/nodes.csv": nodes,
     "/placement/traffic.csv": traffic,
     "/health/agents.csv": agents,

@@ -2,17 +2,22 @@
 
 import json
 import re
+import time
 from dataclasses import fields
 from html.parser import HTMLParser
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from analyzer.charts.scripts import PLOTLY
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.report import budgets, findings
 from analyzer.reports.request import Request as Reading
+from dashboards.analysis import Pass
+from dashboards.pages.frame import Frame
 from dashboards.server.report_route import ReadAsked
+from tests.analyzer.reports.test_reading import BERLIN
 from tests.dashboards.serving import whole
 
 PAGES = ["/", "/?week=2026-W46", "/runs/slurm/alpha/81234", "/findings/f-7kq2?week=2026-W46"]
@@ -225,3 +230,19 @@ def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> Non
     assert "Findings (16, 16 still open; estimated waste $9,225.66)" in page
     assert "closed 18 Nov 00:00" in page
     assert "<td>team-nlp</td><td>open, new</td>" in page
+
+
+def test_figures_of_long_ago_say_so(client: httpx.Client) -> None:
+    """The example's week is over for long: every page says when its figures end, and where to look."""
+    for path in ("/", "/runs", "/money", "/runs/slurm/alpha/81234"):
+        page = client.get(path).text
+        assert re.search(r'<p class="ended" role="note">Figures end [^<]+, \d+ d ago: <a href="/health">', page), path
+
+
+def test_a_simulated_site_is_marked_on_every_page(app: FastAPI) -> None:
+    """Nobody shall take the demo's dollars for somebody's."""
+    view = {"figures_end": time.time_ns() // 1000, "message": "x", "json_link": "/"}
+    for is_simulated in (True, False):
+        frame = Frame(BERLIN, Pass, app.state.access, is_simulated=is_simulated)
+        page = frame.finished(frame.draft("message.html", **view))  # type: ignore[arg-type]
+        assert ("This site is simulated" in page) == is_simulated

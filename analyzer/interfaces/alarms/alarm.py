@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
+from agent.wire.bounded import json_said
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.findings.finding import Finding, finding_sentence
 from analyzer.findings.health.notice import Notice
@@ -272,7 +273,7 @@ def chat_body(host: str, body: bytes) -> bytes:
     shape = next((made for end, made in _CHATS if host == end or host.endswith(f".{end}")), None)
     if shape is None:
         return body
-    return json.dumps(shape(json.loads(body)["text"]), ensure_ascii=False).encode()
+    return json.dumps(shape(json_said(body.decode())["text"]), ensure_ascii=False).encode()
 
 
 def signature(key: bytes, body: bytes, seconds: int) -> str:
