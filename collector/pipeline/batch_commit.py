@@ -359,10 +359,11 @@ def _receipt(number: int, batch: Batch) -> _ReceiptRow:
 
 # What tells rows of one interval apart beside their keys.
 _APART = {"process_samples": ("pid",), "flow_samples": ("transport",), "service_samples": ("engine", "model")}
-_NEW = """
-SELECT a.* EXCLUDE (row) FROM arriving a
-WHERE NOT EXISTS (SELECT 1 FROM {place}.{table} t WHERE t.started_at >= {first} AND t.started_at <= {last} AND {same})
-QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY row) = 1 ORDER BY row
+_THERE = """
+SELECT a.row FROM arriving a SEMI JOIN (
+    SELECT {keys} FROM {place}.{table} WHERE started_at >= {first} AND started_at <= {last}) t ON {same}
+UNION
+SELECT unnest(list(row ORDER BY row)[2:]) FROM arriving GROUP BY {keys} HAVING count(*) > 1
 """
 
 
@@ -396,8 +397,8 @@ class ChunkedImport:
 
     def _fresh(self, table: Table, rows: pa.Table) -> pa.Table:
         keys = [column.name for column in table.columns if column.kind == "key"] + list(_APART.get(table.name, ()))
-        times = rows.column("started_at")
-        asked = _NEW.format(
+        times, numbers = rows.column("started_at"), pa.array(range(rows.num_rows), _INTEGER)
+        asked = _THERE.format(
             place=self._place,
             table=table.name,
             first=pc.min(times).as_py(),
@@ -405,7 +406,8 @@ class ChunkedImport:
             same=" AND ".join(f"t.{key} IS NOT DISTINCT FROM a.{key}" for key in keys),
             keys=", ".join(keys),
         )
-        return self._session.arrow(asked, rows.append_column("row", pa.array(range(rows.num_rows), _INTEGER)))
+        there = self._session.arrow(asked, rows.select(keys).append_column("row", numbers)).column("row")
+        return rows.filter(pc.invert(pc.is_in(numbers, there))) if len(there) else rows
 
 
 @contextmanager
