@@ -65,7 +65,7 @@ COMMANDS: dict[str, Command] = {
             "agent probe", "agent.cli.top:main", "is the agent here taking readings: exit code 0, or 1 and why not"
         ),
         Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
-        Command("import", "collector.cli.imports:import_", "telemetry from Parquet, CSV or Arrow files"),
+        Command("import", "collector.cli.imports:import_", "telemetry from tables, and from logs of GPUs"),
         Command(
             "import prometheus",
             "analyzer.interfaces.onboarding.cli:import_prometheus",
@@ -74,7 +74,9 @@ COMMANDS: dict[str, Command] = {
         Command(
             "import slurm", "collector.cli.imports:import_slurm", "which jobs held which GPUs, from Slurm accounting"
         ),
-        Command("report", "analyzer.interfaces.cli.report:report", "where the time and money of a period went"),
+        Command(
+            "report", "analyzer.interfaces.cli.report:report", "where the time and money of a period or a log went"
+        ),
         Command("report run", "analyzer.interfaces.cli.report:report_run", "one run: why it was slow, what it cost"),
         Command("report team", "analyzer.interfaces.cli.report:report_team", "the report of one team"),
         Command(

@@ -31,7 +31,7 @@ _RANK = {"high": 2, "medium": 1, "low": 0}
 _LOSSES = """
 SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(l.cause, l.suspicion) AS cause,
     l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
-    min(l.hour), max(l.hour), r.ended_at IS NULL, list_sort(list(DISTINCT l.node))
+    min(l.hour), max(row(-l.hour, l.milliseconds))[2], max(l.hour), r.ended_at IS NULL, list_sort(list(DISTINCT l.node))
 FROM ledger l LEFT JOIN runs r USING (run_id)
 WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS NULL)
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
@@ -62,12 +62,17 @@ class _Loss:
     milliseconds: int = 0
     cost_micros: int | None = None
     first_us: int = 2**62
+    until_first_us: int = 0  # of the first hour until the GPU lost time to it that lost the most of it
     last_us: int = 0
     may_go_on: bool = False  # a run of it still runs, or it is a host's
     by_run: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_confidence: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     hosts: set[str] = field(default_factory=set)
+
+    def first_at(self, state: str) -> int:
+        """Return since when it is so: what goes on past its first hour, and is idleness, began at that hour's end."""
+        return self.first_us + (self.until_first_us if state == _STATE and self.last_us > self.first_us else 0)
 
     @property
     def root(self) -> str | None:
@@ -149,16 +154,32 @@ def _places(session: "Session", gpus: Iterable[str], start_us: int, end_us: int)
 
 def _losses(session: "Session", asked: dict[str, object]) -> dict[LossKey, _Loss]:
     losses: dict[LossKey, _Loss] = defaultdict(_Loss)
-    for subject, team, state, cause, run_id, caused_by, confidence, ms, cost, first, last, runs, hosts in session.rows(
-        _LOSSES, asked
-    ):
+    for (
+        subject,
+        team,
+        state,
+        cause,
+        run_id,
+        caused_by,
+        confidence,
+        ms,
+        cost,
+        first,
+        first_ms,
+        last,
+        runs,
+        hosts,
+    ) in session.rows(_LOSSES, asked):
         is_suspicion = state == "unexplained" and cause is not None
         if not is_suspicion and (state, cause) not in _AVOIDABLE:
             continue
         loss = losses[subject, team, state, cause]
         root = None if state == "lost_work" else caused_by  # a slow GPU lost no work
         loss.add(run_id, root, confidence, ms, cost)
-        loss.first_us, loss.last_us = min(loss.first_us, first), max(loss.last_us, last)
+        loss.last_us = max(loss.last_us, last)
+        loss.first_us, loss.until_first_us = min(
+            (loss.first_us, loss.until_first_us), (first, HOUR_US - first_ms * 1000)
+        )
         loss.may_go_on |= runs
         loss.hosts.update(hosts)
     return losses
@@ -256,6 +277,7 @@ def _finding(
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
     values["gpu"] = root_words(loss.root, who.caused_on, len(loss.by_cause))
+    still_open = loss.may_go_on and loss.last_us >= newest_us - HOUR_US
     return Finding(
         id=who.id,
         rule=f"{state}/{cause}",
@@ -269,11 +291,11 @@ def _finding(
         at_stake_micros=loss.cost_micros,
         confidence="low" if is_suspicion else _confidence(loss),
         actor=_suspected_actor(cause) if is_suspicion else booking(state, cause).actor,
-        first_at=loss.first_us,
+        first_at=loss.first_at(state),
         last_at=loss.last_us + HOUR_US,
-        still_open=loss.may_go_on and loss.last_us >= newest_us - HOUR_US,
+        still_open=still_open,
         caused_by=loss.root,
-        claim=words.sentence.format(**values),
+        claim=(words.sentence if still_open else words.past or words.sentence).format(**values),
         evidence=evidence(state, cause, windows),
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,

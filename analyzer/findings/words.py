@@ -19,11 +19,15 @@ from analyzer.ledger.windows import RunWindow
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`what` stands in lists; `sentence` is whole without the figures, which whoever prints it adds."""
+    """`what` stands in lists; `sentence` is whole without the figures, which whoever prints it adds.
+
+    `past` is the sentence of what has ended, where that would be untrue of it.
+    """
 
     what: str
     sentence: str
     wrong_if: str
+    past: str = ""
 
 
 WORDS: dict[tuple[str, str | None], Words] = {
@@ -61,16 +65,19 @@ WORDS: dict[tuple[str, str | None], Words] = {
         "idle, never used",
         "{Run} holds GPUs that it has never used, {share}.",
         "the run did work there that no GPU counter shows",
+        "{Run} held GPUs that it never used, {share}.",
     ),
     ("held_idle", "held_memory"): Words(
         "idle, memory in use",
         "{Run} keeps memory on GPUs that do nothing, {share}.",
         "someone needed exactly these GPUs to stay warm",
+        "{Run} kept memory on GPUs that did nothing, {share}.",
     ),
     ("held_idle", "abandoned"): Words(
         "idle, abandoned",
         "{Run} still holds GPUs that went idle, {share}.",
         "the run was about to resume",
+        "{Run} went on holding GPUs after they had gone idle, {share}.",
     ),
     ("communicating", "cross_rack"): Words(
         "cross-rack transfers",

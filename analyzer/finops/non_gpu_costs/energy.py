@@ -17,7 +17,7 @@ from analyzer.text.words import apportion
 
 MILLIJOULES_PER_KWH = 3_600_000_000
 _MILLION = 1_000_000
-BY_POWER = " (partly by their power, without a counter)"
+BY_POWER = ", by power"  # where no counter told some of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,7 +286,7 @@ def heading(finding: Finding, timezone: str, layout: TextLayout) -> list[str]:
     weekday, *_, time = moment_words(finding.first_at, timezone).split()
     revision = (finding.rule_version or "").partition(".")[0]  # explain has it whole, with the digest of its numbers
     by = f" · rule {plain(revision)}" if revision else ""
-    right = f"{finding.confidence} · since {weekday} {time}{by}"
+    right = f"{finding.confidence} · {'since' if finding.still_open else 'from'} {weekday} {time}{by}"
     return layout.ends(layout.cut(title, layout.width - 2), right)
 
 

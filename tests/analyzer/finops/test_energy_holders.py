@@ -147,8 +147,8 @@ def test_power_stands_for_joules_that_no_counter_tells_and_is_said() -> None:
         told = run_energy(session, "slurm/a/1", PERIOD, Rates(NonGpuPrices(), TariffBook()))
         costs = costs_of(session, PERIOD, NonGpuPrices(), "v", "USD", TariffBook())
     assert told is not None
-    assert "by their power, without a counter" in run_energy_words(told, 20 * 60_000)
-    assert "by their power, without a counter" in " ".join(costs_text(costs, TextLayout(80, ascii=True)).split())
+    assert "kWh at the GPUs, by power" in run_energy_words(told, 20 * 60_000)
+    assert "kWh at the GPUs, by power" in " ".join(costs_text(costs, TextLayout(80, ascii=True)).split())
 
 
 def test_runs_of_one_hour_get_what_each_drew() -> None:
