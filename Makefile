@@ -56,11 +56,11 @@ record: $(MADE)
 # What the tests need beside Python: a compiler for the fake driver and a clock that is moved, an allocator that is quick
 # (tests/conftest.py), a browser for the pages, systemd to check the units, promtool for what is scraped, Alertmanager for
 # what is told, openssl for certificates, network namespaces for flows, a Slurm of several hosts, PostgreSQL for a
-# fleet's catalogue, VictoriaMetrics to ask and to compare with, shells and groff for what they read, proxies to stand behind. Each test starts
+# fleet's catalogue, VictoriaMetrics to ask and to compare with, shells and groff for what they read, proxies to stand behind, pgbouncer before PostgreSQL. Each test starts
 # its own.
 services:
 	@.ci/apt gcc libc6-dev libtcmalloc-minimal4 chromium-headless-shell fonts-dejavu-core systemd prometheus openssl \
-	  iproute2 util-linux mount strace prometheus-alertmanager postgresql victoria-metrics zsh fish groff nginx-light haproxy caddy \
+	  iproute2 util-linux mount strace prometheus-alertmanager postgresql victoria-metrics zsh fish groff nginx-light haproxy caddy pgbouncer \
 	  slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server
 
 # Figures go to bench/results, which documents and tests read, with ARGS=--record alone.

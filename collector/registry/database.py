@@ -146,7 +146,9 @@ def postgres_database(conninfo: str) -> Database:
     name = " ".join(f"{key}={known[key]}" for key in ("host", "port", "dbname") if known.get(key))
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(full),
+        creator=lambda: psycopg.connect(
+            full, prepare_threshold=None
+        ),  # a pool of transactions forgets what is prepared
         pool_pre_ping=True,  # the server may have been restarted meanwhile
         pool_size=4,
         max_overflow=4,
