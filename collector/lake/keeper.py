@@ -57,6 +57,7 @@ class Counters:
 
 
 _BEGUN = "begun"
+_AHEAD_US = 2 * DAY_US  # twice the longest pause of a job
 _ALL = "*"  # the name of the row that every turn writes
 
 
@@ -70,6 +71,10 @@ class JobState:
     finished_at: int = 0
     succeeded_at: int = 0
     due_at: int = 0
+
+    def is_later(self, now_us: int) -> bool:
+        """Whether it is due later; what lies beyond any job's pause was written by a clock that was ahead."""
+        return now_us < self.due_at <= now_us + _AHEAD_US
 
 
 def states(session: Session) -> dict[str, JobState]:
@@ -93,7 +98,7 @@ def take(store: Store, job: str, now_us: int, until_us: int) -> bool:
     with writing(store) as session:
         known = states(session)
         state = known.get(job, JobState(job))
-        if state.due_at > now_us or any(s.outcome == _BEGUN and s.due_at > now_us for s in known.values()):
+        if state.is_later(now_us) or any(s.outcome == _BEGUN and s.is_later(now_us) for s in known.values()):
             return False
         _write(session, JobState(_ALL))
         _write(session, JobState(job, _BEGUN, "", state.finished_at, state.succeeded_at, until_us))
@@ -232,7 +237,8 @@ class Maintenance(Background):
         self._failing.discard("maintenance")
         for job in self._jobs:
             self._show(known.get(job.name, JobState(job.name)))
-        due = [job for job in self._jobs if known.get(job.name, JobState(job.name)).due_at <= self._now_us()]
+        now = self._now_us()
+        due = [job for job in self._jobs if not known.get(job.name, JobState(job.name)).is_later(now)]
         return [job.name for job in due if not self._ending.is_set() and self._turn(job)]
 
     def _turn(self, job: Job) -> bool:

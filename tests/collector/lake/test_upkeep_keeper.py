@@ -39,6 +39,17 @@ def _page(metrics: Metrics) -> str:
     return exposition(metrics.registry)[0].decode()
 
 
+@pytest.mark.parametrize("days", [40, 400])
+def test_jobs_go_on_once_a_clock_that_was_ahead_is_right_again(days: int) -> None:
+    """Each was due again after the jump alone: nothing was rolled up for a year."""
+    clock = Clock(DAY + days * DAY_US)
+    with Store.open(None) as store:
+        assert Maintenance(store, CONFIG, Metrics(), clock).once() == JOBS
+        clock.now_us = DAY
+        assert Maintenance(store, CONFIG, Metrics(), clock).once() == JOBS
+        assert Maintenance(store, CONFIG, Metrics(), clock).once() == []
+
+
 def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) -> None:
     """Who looks at the page sees what was done last, and whether anything is overdue."""
     clock, metrics = Clock(DAY + 3 * DAY_US), Metrics()
