@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, HOUR_US, MICROS, WEEK_US
 from analyzer.findings.finding import Finding
@@ -24,9 +23,6 @@ from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.request import LedgerFilter
 from analyzer.text.words import UNKNOWN, apportion, at_least, decimal, hours_decimals, money_decimals, nearest, percent
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

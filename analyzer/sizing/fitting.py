@@ -15,10 +15,9 @@ from agent.wire.units import GIB, PERMILLE
 from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
-from analyzer.sizing.chips import ability
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
-from analyzer.sizing.work import Sharding, Work, sharding_of, splits
+from analyzer.sizing.work import Sharding, Work, ability, sharding_of, splits
 from analyzer.text.as_json import WHOLE
 from analyzer.text.words import gib
 

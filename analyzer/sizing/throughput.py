@@ -13,12 +13,11 @@ from math import inf, isfinite
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
-from analyzer.sizing.chips import Board, board_of
 from analyzer.sizing.fitting import LEAST_ROOM_PERMILLE, Fit, GpuRequest, fitting_offers
 from analyzer.sizing.memory import cache_bytes
 from analyzer.sizing.model import Model
 from analyzer.sizing.shape import Shape
-from analyzer.sizing.work import Work
+from analyzer.sizing.work import Board, Work, board_of
 
 _SECOND_US = 1_000_000
 _MILLION = 1_000_000

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from analyzer.analysis import analyze
-from analyzer.interfaces.alarms.reporter import AlarmReporter
+from analyzer.interfaces.alarms.hook import AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.doctor.sight import Live
@@ -49,8 +49,7 @@ from dashboards.pages.placement import placement_routes
 from dashboards.pages.read_pages import Answering, ReadPages
 from dashboards.pages.recommendations import recommendation_routes
 from dashboards.pages.requests import request_routes
-from dashboards.pages.run_page import run_routes
-from dashboards.pages.runs import runs_routes
+from dashboards.pages.run_page import run_routes, runs_routes
 from dashboards.routes import Doctor, add_capacity_profile, add_doctor, add_prices
 from dashboards.server.login import Login
 from dashboards.server.mail_stop import mail_stop_routes

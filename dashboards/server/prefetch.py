@@ -22,8 +22,7 @@ from dashboards.pages.money import money
 from dashboards.pages.placement import VIEWS, placement
 from dashboards.pages.read_pages import ReadPage, ReadPages
 from dashboards.pages.recommendations import recommendations
-from dashboards.pages.run_page import PARTS, run_page, run_part_page
-from dashboards.pages.runs import runs
+from dashboards.pages.run_page import PARTS, run_page, run_part_page, runs
 from dashboards.server.report_route import Reports
 
 _LOG = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from agent.wire.units import MILLISECOND_US
 from analyzer.measures.efficiency.checkpoints import Figure, withheld
-from analyzer.sizing.chips import Board, board_of
+from analyzer.sizing.work import Board, board_of
 
 _Badput = Literal[
     "starting", "restoring", "data loading", "checkpointing", "wasted progress", "idle", "hang", "hardware down"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.interfaces.alarms.reporter import LASTS_US, AlarmReporter
+from analyzer.interfaces.alarms.hook import LASTS_US, AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.reports.reader import Reader
 from collector.registry import Registry, open_registry
@@ -129,7 +129,7 @@ def test_a_receiver_that_was_away_gets_all_of_it_later_in_order(
 ) -> None:
     """It is tried again with growing waits, and the log says so once."""
     hook.answers = 503
-    with caplog.at_level(logging.WARNING, "analyzer.interfaces.alarms.reporter"):
+    with caplog.at_level(logging.WARNING, "analyzer.interfaces.alarms.hook"):
         first = site.turn()
         assert "answers 503: words" in (first.failing or "")
         assert site.turn(1).failing is not None or hook.got == []

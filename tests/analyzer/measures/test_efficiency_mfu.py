@@ -7,7 +7,7 @@ import pytest
 
 from analyzer.measures.efficiency.checkpoints import Figure, withheld
 from analyzer.measures.efficiency.goodput import mfu, parameters, peak_of
-from analyzer.sizing.chips import boards
+from analyzer.sizing.work import boards
 
 LLAMA = {"params": "7b"}
 

@@ -4,12 +4,11 @@ import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analyzer.sizing.chips import board_of
 from analyzer.sizing.fitting import Fit, GpuKind, named_bytes
 from analyzer.sizing.memory import memory
 from analyzer.sizing.model import model_named
 from analyzer.sizing.throughput import MEASURED, Efficiency, Roofline, Speed, Traffic, speed
-from analyzer.sizing.work import Sharding, Work, precision_named
+from analyzer.sizing.work import Sharding, Work, board_of, precision_named
 
 DATA = Path(__file__).parents[2] / "data" / "sizing"
 

@@ -6,11 +6,10 @@ import pytest
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.sizing import size
-from analyzer.sizing.chips import ability, boards, capability_of
 from analyzer.sizing.fitting import GpuKind, GpuRequest, fitting_offers
 from analyzer.sizing.memory import memory, weight_bytes
 from analyzer.sizing.model import find_model, model_named
-from analyzer.sizing.work import Sharding, work_of
+from analyzer.sizing.work import Sharding, ability, boards, capability_of, work_of
 
 GIB = 2**30
 
