@@ -111,11 +111,13 @@ def know_folder(session: Session, hot: Session, folder: Path) -> None:
 def require_folder(hot: Session, folder: Path) -> None:
     """See that the lake's folder is the one that this store has sealed into, and not what lies where it is mounted.
 
+    A store that has sealed nothing has all of it here, and any lake will do.
+
     Raises:
         StoreError: it is not.
     """
     try:
-        known = hot.rows("SELECT id FROM lake_here")
+        known = hot.rows("SELECT id FROM lake_here WHERE EXISTS (FROM sealed_here WHERE upto > 0)")
     except StoreError as error:
         if "does not exist" in str(error):  # no server of this release had the store yet
             return
