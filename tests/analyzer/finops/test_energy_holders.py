@@ -184,7 +184,7 @@ def test_what_was_booked_before_an_upgrade_stays_divided_by_time() -> None:
     fleet = fleet_of(
         [("slurm/a/1", 0, 10 * MINUTE), ("slurm/a/2", 10 * MINUTE, HOUR)], [(0, HOUR, 100.001, None)], HOUR
     )
-    (script,) = SCHEMA_DIRECTORY.glob("0027_*.sql")
+    (script,) = SCHEMA_DIRECTORY.glob("0025_*.sql")
     with fleet.store.session() as session:
         session.execute("CREATE TABLE before AS SELECT hour, node, gpu_uuid, sum(millijoules)::BIGINT AS millijoules, "
                         "sum(measured_ms)::BIGINT AS measured_ms FROM energy_amounts GROUP BY ALL")  # fmt: skip
