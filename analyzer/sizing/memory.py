@@ -16,6 +16,7 @@ equation 5); a mixture of experts sends its tokens to all experts evenly.
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 
 from analyzer.sizing.model import Model, find_model
 from analyzer.sizing.shape import Parts, Shape
@@ -40,7 +41,7 @@ class States:
 def states(model: Model, work: Work, sharding: Sharding) -> States:
     """Return what each GPU keeps."""
     weights = _weights(model, work.precision, sharding)
-    shard = _up(Fraction(weights, sharding.data)) if sharding.zero == 3 else weights
+    shard = ceil(Fraction(weights, sharding.data)) if sharding.zero == 3 else weights
     trained = _trained(model, work, sharding)
     value = work.value_bytes
     tuned = work.purpose in ("lora", "qlora")
@@ -65,14 +66,14 @@ def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
     """
     shape, tensor, pipeline = model.shape, sharding.tensor, sharding.pipeline
     if shape is None:
-        return _up(_up(Fraction(model.parameters) * precision.bits / _BITS_PER_BYTE / pipeline) / Fraction(tensor))
+        return ceil(ceil(Fraction(model.parameters) * precision.bits / _BITS_PER_BYTE / pipeline) / Fraction(tensor))
     whole = shape.parts()
     tower = Fraction(whole.tower * WIDE_BITS, _BITS_PER_BYTE)
     stage = _bytes_of(shape.parts(pipeline), precision, shape) - tower
     scale = Fraction(model.parameters, whole.total)
     if (stored := _stored_bytes(model, precision)) is not None:
         scale = stored / _bytes_of(whole, precision, shape)
-    return _up(_up(stage * scale) / Fraction(tensor) + tower * scale)
+    return ceil(ceil(stage * scale) / Fraction(tensor) + tower * scale)
 
 
 def _stored_bytes(model: Model, precision: Precision) -> int | None:
@@ -100,7 +101,7 @@ def _trained(model: Model, work: Work, sharding: Sharding) -> int | None:
     if work.purpose == "full":
         stage = model.shape.parts(sharding.pipeline).total if model.shape else -(-model.parameters // sharding.pipeline)
         scale = Fraction(model.parameters, model.shape.parameters) if model.shape else Fraction(1)
-        return -(-_up(stage * scale) // sharding.tensor)
+        return -(-ceil(stage * scale) // sharding.tensor)
     return _adapter(model, work, sharding)
 
 
@@ -139,11 +140,7 @@ def _gathered(model: Model, work: Work, sharding: Sharding) -> int:
     if model.shape is None or sharding.zero < 3:
         return 0
     layer = Fraction(model.shape.parts().linears, model.shape.layers) * work.precision.bits / _BITS_PER_BYTE
-    return _up(_GATHERED_LAYERS * layer / sharding.tensor)
-
-
-def _up(amount: Fraction) -> int:
-    return -(-amount.numerator // amount.denominator)
+    return ceil(_GATHERED_LAYERS * layer / sharding.tensor)
 
 
 _SCORE_BYTES = 5  # softmax 2, its dropout's mask 1 and output 2

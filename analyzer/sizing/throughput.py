@@ -9,9 +9,9 @@ settings that nobody tuned, lie at its lower end.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import ceil, inf, isfinite
 
-from agent.wire.units import HOUR_US
+from agent.wire.units import HOUR_SECONDS
 from analyzer.errors import ConfigError
 from analyzer.sizing.fitting import LEAST_ROOM_PERMILLE, Fit, GpuRequest, fitting_offers
 from analyzer.sizing.memory import cache_bytes
@@ -19,7 +19,6 @@ from analyzer.sizing.model import Model
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.work import Board, Work, board_of
 
-_SECOND_US = 1_000_000
 _MILLION = 1_000_000
 _MOST_CONTEXT = 2**27
 _GRADIENT_BYTES = 2
@@ -48,10 +47,8 @@ class Efficiency:
     token_seconds: float = 9.7e-6  # of the host, for each sequence of a step
     most_batch: int = 2048  # sequences at once: the default of TensorRT-LLM; vLLM's is 1,024
     free: float = LEAST_ROOM_PERMILLE / 1000  # of a GPU's memory, which a server leaves alone
-    low: float = (
-        0.79  # of the estimate: P10 and P90 of the fitted half, each third of its models predicted by the others
-    )
-    high: float = 1.25
+    low: float = 0.79  # of the estimate: P10 of the fitted half, each third of its models predicted by the others
+    high: float = 1.25  # and P90
 
 
 MEASURED = Efficiency()
@@ -166,7 +163,7 @@ def _told(step: "Roofline", fit: Fit, traffic: Traffic, batch: int, room: int) -
     a_request = step.request_seconds(batch, traffic)
     output = traffic.output_tokens / a_request
     micros = fit.micros_per_hour
-    a_second = None if micros is None else micros * _SECOND_US / HOUR_US
+    a_second = None if micros is None else micros / HOUR_SECONDS
     wanted = traffic.requests_per_second
     api = traffic.api_micros
     even = None
@@ -182,15 +179,11 @@ def _told(step: "Roofline", fit: Fit, traffic: Traffic, batch: int, room: int) -
         high=output * step.measured.high,
         first_token_seconds=step.first_token_seconds(batch, traffic),
         next_token_seconds=step.next_token_seconds(batch, traffic),
-        replicas=None if wanted is None else max(1, _up(wanted * a_request / step.measured.low)),
+        replicas=None if wanted is None else max(1, ceil(wanted * a_request / step.measured.low)),
         input_micros=None if a_second is None else round(a_second * prefill / traffic.input_tokens * _MILLION),
         output_micros=None if a_second is None else round(a_second * decode / batch * _MILLION),
         api_break_even_per_second=even,
     )
-
-
-def _up(value: float) -> int:
-    return -int(-value // 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +237,7 @@ class Roofline:
         part = batch / sharding.pipeline
         bandwidth = self.board.memory_bytes_per_second * measured.memory
         tokens = traffic.input_tokens + traffic.output_tokens // 2
-        cached = part * _cache_of(shape, self.work, self.fit, tokens) * 1.0
+        cached = part * _cache_of(shape, self.work, self.fit, tokens)
         reading = (self._read_bytes(part) + cached) / bandwidth
         flops = self._flops(measured.expert_decode if self._is_mixed else measured.decode)
         arithmetic = 2 * self._active * part / (sharding.tensor * sharding.pipeline) / flops
@@ -311,13 +304,13 @@ def training_time(fit: Fit, model: Model, work: Work, tokens: int, mfu: float | 
     active = model.shape.active_parameters if model.shape else model.parameters
     needed = (6 if work.purpose == "full" else 4) * active * tokens
     least, usual, most = (mfu, mfu, mfu) if mfu is not None else _MFU
-    low, middle, high = (_up(needed / (fit.gpus * board.flops * share)) for share in (most, usual, least))
+    low, middle, high = (ceil(needed / (fit.gpus * board.flops * share)) for share in (most, usual, least))
     micros = fit.micros_per_hour
     return TrainingTime(
         seconds=middle,
         low=low,
         high=high,
-        micros=None if micros is None else micros * middle // 3600,
+        micros=None if micros is None else micros * middle // HOUR_SECONDS,
         mfu=usual,
         host_bytes_per_second=_host_exchange(fit, model, work, board, usual),
     )
@@ -336,7 +329,7 @@ def _host_exchange(fit: Fit, model: Model, work: Work, board: Board, mfu: float)
     moved = 2 * _GRADIENT_BYTES * model.parameters * share * (1.5 if sharding.zero == 3 else 1)
     gpus = fit.gpus // fit.nodes
     step = 6 * active * work.tokens * (gpus / (sharding.tensor * sharding.pipeline)) / (gpus * board.flops * mfu)
-    return _up(moved / step)
+    return ceil(moved / step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ _BYTES: Final[dict[str, int]] = {
 }
 _SECONDS: Final[dict[str, int]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600),
-    **dict.fromkeys(("d", "day", "days"), 86_400),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), MINUTE_SECONDS),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), HOUR_SECONDS),
+    **dict.fromkeys(("d", "day", "days"), DAY_SECONDS),
 }
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
 _SIZE = re.compile(rf"({_NUMBER})\s*({'|'.join(sorted(_BYTES, key=len, reverse=True))})")
@@ -89,7 +89,8 @@ def span_seconds(value: object) -> int:
     text = value.strip() if isinstance(value, str) else ""
     found_parts = _clock_parts(text)
     if found_parts is not None:
-        return sum(int(part or 0) * unit for part, unit in zip(found_parts, (86_400, 3600, 60, 1), strict=True))
+        units = (DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, 1)
+        return sum(int(part or 0) * unit for part, unit in zip(found_parts, units, strict=True))
     while found := _PART.match(text, at):
         total, at = total + Fraction(Decimal(found[1])) * _SECONDS[found[2]], found.end()
     if not text or at < len(text):
@@ -277,9 +278,8 @@ def of_kinds(task: Task, kinds: Sequence[str]) -> Task:
     return _by_speed(known, kinds) if task.speeds and task.gpus and not task.sizes else known
 
 
-_WIDER = Fraction(
-    5, 4
-)  # a predicted P90 is by so much longer, a P10 shorter: codes do not gain alike from a faster GPU
+# A predicted P90 is by so much longer, a P10 shorter: codes do not gain alike from a faster GPU.
+_WIDER = Fraction(5, 4)
 
 
 def _by_speed(task: Task, kinds: Sequence[str]) -> Task:

@@ -9,6 +9,7 @@ from analyzer.capacity.planner.instance import CROSS_RACK, LOCAL, RACK, STORAGE,
 from analyzer.capacity.planner.schedule import (
     Schedule,
     by_priority,
+    by_start,
     insert,
     late_seconds,
     latest_starts,
@@ -150,7 +151,7 @@ class _Search:
 
     def start(self, first: Schedule) -> _State:
         """Return the state that a schedule is: its tasks by their starts."""
-        order = by_priority(self.instance, [-start for start in first.starts])
+        order = by_start(self.instance, first.starts)
         return _State(order, {}, first, self._score(first))
 
     def drawn(self) -> _State:
@@ -208,7 +209,7 @@ def least_changed(instance: Instance, shortest: Schedule, is_over: Callable[[], 
     with the most slack first, as long as the deadline is kept.
     """
     latest = latest_starts(instance, shortest, instance.problem.deadline_seconds or shortest.makespan(instance))
-    order = by_priority(instance, [-start for start in latest])
+    order = by_start(instance, latest)
     there = _planned(instance)
     pick = preferred(instance)
     at_home = insert(instance, order, [[there[t]] if t in there else nodes for t, nodes in enumerate(pick)])
@@ -229,7 +230,6 @@ def least_changed(instance: Instance, shortest: Schedule, is_over: Callable[[], 
 
 def _planned(instance: Instance) -> dict[int, int]:
     """Return the tasks that are planned on a node that they fit, and the node."""
-    number = {node.name: at for at, node in enumerate(instance.problem.nodes)}
     named = {at: task.planned.node for at, task in enumerate(instance.problem.tasks)}
-    numbers = {at: number[name] for at, name in named.items() if name is not None}
+    numbers = {at: instance.problem.node_number[name] for at, name in named.items() if name is not None}
     return {at: node for at, node in numbers.items() if instance.is_plain[at] and node in instance.choices[at]}

@@ -70,14 +70,13 @@ class Instance:
     @cached_property
     def forms(self) -> list[list[Form]]:
         """The ways to run each task; of one that runs on single nodes alone `domains` is empty, see `choices`."""
-        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
         found = []
         for task, is_plain in zip(self.problem.tasks, self.is_plain, strict=True):
             forms = []
             for shape in self.problem.shapes[task.name]:
                 domains = [] if is_plain else self.problem.domains(task, shape)
                 needs = self._figures(shape.share)
-                by_number = [[number[node.name] for node in nodes] for nodes in domains]
+                by_number = [[self.problem.node_number[node.name] for node in nodes] for nodes in domains]
                 if is_plain or domains:
                     seconds = self._seconds_of(shape.share)
                     forms.append(Form(shape.hosts, shape.share.gpus, by_number, needs, self._packed(needs), seconds))
@@ -217,8 +216,8 @@ class Instance:
     @cached_property
     def choices(self) -> list[list[int]]:
         """The nodes that each task could run on."""
-        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
-        eligible = [[number[node.name] for node in self.problem.eligible[task.name]] for task in self.problem.tasks]
+        number, eligible_on = self.problem.node_number, self.problem.eligible
+        eligible = [[number[node.name] for node in eligible_on[task.name]] for task in self.problem.tasks]
         return [
             nodes if is_plain else sorted({node for form in forms for domain in form.domains for node in domain})
             for nodes, is_plain, forms in zip(eligible, self.is_plain, self.forms, strict=True)
@@ -227,7 +226,7 @@ class Instance:
     @cached_property
     def before(self) -> list[list[tuple[int, Delays]]]:
         """What each task waits for: the task before, and how long the data takes over each medium."""
-        number = {task.name: at for at, task in enumerate(self.problem.tasks)}
+        number = self.problem.task_number
         return [[(number[each.task], self._delays(each.bytes)) for each in task.inputs] for task in self.problem.tasks]
 
     @cached_property
@@ -242,8 +241,7 @@ class Instance:
     @cached_property
     def order(self) -> list[int]:
         """The tasks, each after all that it waits for."""
-        number = {task.name: at for at, task in enumerate(self.problem.tasks)}
-        return [number[task.name] for task in self.problem.order]
+        return [self.problem.task_number[task.name] for task in self.problem.order]
 
     @cached_property
     def rack(self) -> list[int]:

@@ -16,7 +16,7 @@ from analyzer.capacity.planner.heuristics import preferred, ranks
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.proposal import Broken, Placed, Proposal, listed
-from analyzer.capacity.planner.schedule import Schedule, by_priority, insert
+from analyzer.capacity.planner.schedule import Schedule, by_priority, by_start, insert
 from analyzer.capacity.planner.validator import Verdict, validate
 
 _ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's
@@ -44,12 +44,11 @@ class _Mending:
     @cached_property
     def nodes(self) -> list[int | None]:
         """Each task's proposed place; None where it has none that suits."""
-        number = {node.name: at for at, node in enumerate(self.problem.nodes)}
         said = [self.wanted.get(task.name, (None, 0))[0] for task in self.problem.tasks]
         return [
             None
             if placed is None
-            else self.instance.fitting(task, [number[name] for name in placed.nodes], placed.gpus)
+            else self.instance.fitting(task, [self.problem.node_number[name] for name in placed.nodes], placed.gpus)
             for task, placed in enumerate(said)
         ]
 
@@ -84,7 +83,7 @@ class _Mending:
     def _with(self, loose: frozenset[int], draws: int = _ORDERS) -> Iterator[Schedule]:
         """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
         pick, rank = self._pick(loose), ranks(self.instance)
-        yield insert(self.instance, self._proposed_order, pick)
+        yield insert(self.instance, by_start(self.instance, self._said_starts), pick)
         yield insert(self.instance, by_priority(self.instance, rank), pick)
         random = Random(len(loose))  # noqa: S311 - no secret: repeatable is what is wanted
         for _ in range(draws):
@@ -92,10 +91,6 @@ class _Mending:
                 return
             drawn = [value * random.uniform(1 - _SPREAD, 1 + _SPREAD) for value in rank]
             yield insert(self.instance, by_priority(self.instance, drawn), pick)
-
-    @cached_property
-    def _proposed_order(self) -> list[int]:
-        return by_priority(self.instance, [-start for start in self._said_starts])
 
     @cached_property
     def _said_starts(self) -> list[int]:
@@ -127,13 +122,10 @@ class _Mending:
                 return
             pick = [[at] for at in best.nodes]
             pick[task] = [node]
-            tried = insert(self.instance, self._order_of(best), pick)
+            tried = insert(self.instance, by_start(self.instance, best.starts), pick)
             if self.score(tried)[0] <= self.score(best)[0]:
                 best = tried
                 yield best
-
-    def _order_of(self, schedule: Schedule) -> list[int]:
-        return by_priority(self.instance, [-start for start in schedule.starts])
 
     def _with_starts(self, schedule: Schedule) -> Schedule:
         """Return the schedule with no task earlier than it was proposed, its nodes and its order kept."""
@@ -143,7 +135,7 @@ class _Mending:
         )
         waiting = Instance(replace(self.problem, tasks=tasks))
         places = [[waiting.place(*self.instance.form_at(place))] for place in schedule.nodes]
-        return Schedule(schedule.nodes, insert(waiting, self._order_of(schedule), places).starts)
+        return Schedule(schedule.nodes, insert(waiting, by_start(self.instance, schedule.starts), places).starts)
 
 
 _SECONDS = 2.0

@@ -137,9 +137,7 @@ class Task:
     crossing_permille: tuple[int, int] = (1000, 1000)
     sizes: tuple["Task", ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
-    speeds: tuple[
-        tuple[str, Amount], ...
-    ] = ()  # of kinds of GPU; what its duration is not known on is reckoned by them
+    speeds: tuple[tuple[str, Amount], ...] = ()  # by kind of GPU: what it is not known to take there follows from them
 
     def crossing(self, nodes: Sequence["Node"]) -> int:
         """Return how long it takes on nodes that data has to cross between, in thousandths of its duration."""
@@ -227,14 +225,6 @@ class Network:
         """Return how long so many bytes take over a medium, rounded up to whole seconds."""
         rate: TransferRate = getattr(self, medium)
         return rate.seconds_for(size_bytes)
-
-    def medium(self, source: Node, target: Node) -> Medium:
-        """Return what data takes from one node to another."""
-        if source.name == target.name:
-            return "local"
-        if self.path == "storage":
-            return "storage"
-        return "rack" if source.rack is not None and source.rack == target.rack else "cross_rack"
 
 
 @dataclass(frozen=True)
@@ -333,6 +323,16 @@ class Problem:
         """Nodes by name."""
         return {node.name: node for node in self.nodes}
 
+    @cached_property
+    def node_number(self) -> dict[str, int]:
+        """The nodes' positions by name."""
+        return {node.name: at for at, node in enumerate(self.nodes)}
+
+    @cached_property
+    def task_number(self) -> dict[str, int]:
+        """The tasks' positions by name."""
+        return {task.name: at for at, task in enumerate(self.tasks)}
+
     def _why_not_together(self, task: Task) -> str:
         """Return how many nodes a gang needs at once, and how many of one kind there are."""
         shape = self.shapes[task.name][0]
@@ -406,10 +406,6 @@ class Problem:
         if len(nodes) == 1 or self.network.path == "storage":
             return "local" if len(nodes) == 1 else "storage"
         return "cross_rack" if crossings(nodes) else "rack"
-
-    def transfer_seconds(self, size_bytes: int, source: Node, target: Node) -> int:
-        """Return how long bytes take from node to node."""
-        return self.network.seconds(self.network.medium(source, target), size_bytes)
 
 
 # What nodes share that are within one of each; a node without a rack shares a rack with no other.

@@ -449,7 +449,7 @@ def _late(model: _CpModel) -> list[_Objective]:
 def _moves(model: _CpModel) -> list[_Objective]:
     """Return how many tasks run elsewhere than planned, less a constant."""
     stays: Terms = {}
-    number = {node.name: at for at, node in enumerate(model.instance.problem.nodes)}
+    number = model.instance.problem.node_number
     for task, there in zip(model.instance.problem.tasks, model.runs_on, strict=True):
         literal = there.get(number[task.planned.node]) if task.planned.node is not None else None
         if literal is not None:

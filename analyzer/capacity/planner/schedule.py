@@ -101,6 +101,11 @@ def by_priority(instance: Instance, priority: Sequence[float]) -> list[int]:
     return found
 
 
+def by_start(instance: Instance, starts: Sequence[int]) -> list[int]:
+    """Return the tasks in the order in which they start, each after all that it waits for."""
+    return by_priority(instance, [-start for start in starts])
+
+
 def ready_at(instance: Instance, task: int, node: int, nodes: Sequence[int], ends: Sequence[int]) -> int:
     """Return when a task's inputs have arrived at a place, and its nodes and the task are there."""
     if node < len(instance.available):
@@ -298,13 +303,11 @@ def plan_of(instance: Instance, schedule: Schedule, solver: Solver, bound: Bindi
 
 def _transfers(instance: Instance, schedule: Schedule) -> list[Transfer]:
     """Return what moves: an edge without bytes moves nothing."""
-    tasks = instance.problem.tasks
-    number = {task.name: at for at, task in enumerate(tasks)}
     found = []
-    for after, task in enumerate(tasks):
+    for after, task in enumerate(instance.problem.tasks):
         delays = dict(instance.before[after])
         for each in task.inputs:
-            before = number[each.task]
+            before = instance.problem.task_number[each.task]
             if each.bytes == 0:
                 continue
             medium = instance.medium(schedule.nodes[before], schedule.nodes[after])
@@ -379,9 +382,8 @@ def _saved_seconds(problem: Problem, plan: Plan, task: Task) -> int:
     saved = 0
     for before, after, size in problem.edges():
         if task in (before, after):
-            now = [problem.node_by_name[plan.by_task[each.name].node] for each in (before, after)]
-            planned = [
-                problem.node_by_name[each.planned.node or plan.by_task[each.name].node] for each in (before, after)
-            ]
-            saved += problem.transfer_seconds(size, *planned) - problem.transfer_seconds(size, *now)
+            now = [[plan.by_task[each.name].node] for each in (before, after)]
+            planned = [[each.planned.node or node] for each, [node] in zip((before, after), now, strict=True)]
+            there, here = (problem.network.seconds(problem.medium(*nodes), size) for nodes in (planned, now))
+            saved += there - here
     return max(0, saved)

@@ -109,9 +109,7 @@ def _steps_of(problem: Problem, plan: Plan) -> list[Step]:
     depth = {task.name: number for number, task in enumerate(problem.order)}
     placements = sorted(plan.placements, key=lambda each: (each.start_seconds, depth[each.task]))
     number = {each.task: at for at, each in enumerate(placements)}
-    at_node = {node.name: at for at, node in enumerate(problem.nodes)}
     instance = Instance(problem)
-    at_task = {task.name: at for at, task in enumerate(problem.tasks)}
     steps = []
     for placed in placements:
         task, nodes = problem.task_by_name[placed.task], [problem.node_by_name[name] for name in placed.nodes]
@@ -122,8 +120,10 @@ def _steps_of(problem: Problem, plan: Plan) -> list[Step]:
         release = max(task.earliest_start_seconds, *(node.available_from_seconds for node in nodes))
         duration = problem.duration_on(task, placed.nodes, placed.gpus)
         due = min(deadlines, default=None)
-        place = instance.place_of(at_task[task.name], [at_node[name] for name in placed.nodes], placed.gpus)
-        holds = tuple(instance.holds(at_task[task.name], place))
+        place = instance.place_of(
+            problem.task_number[task.name], [problem.node_number[name] for name in placed.nodes], placed.gpus
+        )
+        holds = tuple(instance.holds(problem.task_number[task.name], place))
         steps.append(Step(task, release, transfers, holds, placed.start_seconds, due, duration))
     return steps
 

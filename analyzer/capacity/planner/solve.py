@@ -16,7 +16,7 @@ from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.prove import Proofs, Prover, has_cp_sat, is_small
 from analyzer.capacity.planner.schedule import (
     Schedule,
-    by_priority,
+    by_start,
     change_key,
     changes,
     has_own_deadlines,
@@ -188,5 +188,5 @@ def _kept(work: _Work, proofs: Proofs) -> Iterator[tuple[Solver, Schedule]]:
 
 def _pushed(instance: Instance, schedule: Schedule) -> Schedule:
     """Return a schedule with each task as early as it goes on its node: CP-SAT leaves gaps that nothing asks for."""
-    order = by_priority(instance, [-start for start in schedule.starts])
+    order = by_start(instance, schedule.starts)
     return insert(instance, order, [[node] for node in schedule.nodes])

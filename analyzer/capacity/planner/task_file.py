@@ -28,7 +28,7 @@ is `away: [{from: Tuesday 09:00, until: Tuesday 17:00}]`. docs/planning.md has g
 is a task of `duration: 0 s` that is tied to it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
@@ -176,10 +176,15 @@ def _array_size(value: object) -> int:
     return size
 
 
-def _path(value: object) -> str:
-    if value not in get_args(Path) or not isinstance(value, str):
-        raise must_be(" or ".join(get_args(Path)), value)
-    return value
+def _word_of(words: Sequence[str]) -> "_Read":
+    """Return what reads one of these words."""
+
+    def read(value: object) -> str:
+        if value not in words or not isinstance(value, str):
+            raise must_be(" or ".join(words), value)
+        return value
+
+    return read
 
 
 def _gpu(value: object) -> dict[str, object]:
@@ -203,12 +208,6 @@ def _whole(key: object) -> int:
     if not isinstance(gpus, int) or not gpus:
         raise must_be("numbers of GPUs, each with how long it takes, as in {8: 24 h, 16: 13 h}", key)
     return gpus
-
-
-def _within(value: object) -> str:
-    if value not in get_args(Within) or not isinstance(value, str):
-        raise must_be(" or ".join(get_args(Within)), value)
-    return value
 
 
 def _crossing(value: object) -> tuple[int, int]:
@@ -291,7 +290,7 @@ _Read = Callable[[Any], Any]
 _Columns = Mapping[str, tuple[str | None, _Read]]
 _NETWORK: _Columns = {
     **{medium: (medium, transfer_rate) for medium in ("local", "rack", "cross_rack", "storage")},
-    "path": ("path", _path),
+    "path": ("path", _word_of(get_args(Path))),
 }
 
 
@@ -313,7 +312,8 @@ def _task_columns(clock: _Clock) -> _Columns:
         "output": ("output", size_bytes), "after": ("inputs", _after),
         "not_before": ("earliest_start_seconds", clock.earliest), "finish_by": ("deadline_seconds", clock.until),
         "node": ("node", _name), "group": ("group", _name), "planned": ("planned", _as_it_is),
-        "count": ("count", _array_size), "hosts": ("hosts", _array_size), "within": ("within", _within),
+        "count": ("count", _array_size), "hosts": ("hosts", _array_size),
+        "within": ("within", _word_of(get_args(Within))),
         "crossing": ("crossing_permille", _crossing), "speed": ("speeds", _speeds),
         **dict.fromkeys(("licenses", "licences"), ("licences", _licences)),
     }  # fmt: skip

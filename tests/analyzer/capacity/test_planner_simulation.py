@@ -129,8 +129,8 @@ def _held(problem: Problem, plan: Plan, spans: dict[str, tuple[int, int]]) -> No
         node = problem.node_by_name[plan.by_task[task.name].node]
         assert start >= max(task.earliest_start_seconds, node.available_from_seconds)
         for each in task.inputs:
-            source = problem.node_by_name[plan.by_task[each.task].node]
-            assert start >= spans[each.task][1] + problem.transfer_seconds(each.bytes, source, node)
+            medium = problem.medium([plan.by_task[each.task].node], [node.name])
+            assert start >= spans[each.task][1] + problem.network.seconds(medium, each.bytes)
         running = [
             other
             for other in problem.tasks
