@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from analyzer.period import Period
-from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, ledger_source, within
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, ledger_source
 from analyzer.reports.request import Order
 from collector.store.session import Session
 
@@ -36,13 +36,6 @@ class RunList:
     runs: tuple[RunSummary, ...]
 
 
-def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
-    """Return the runs of a period; equal ones stand in the order of their ids."""
-    where, values = within(period)
-    held = f"SELECT * FROM ledger WHERE {where} AND run_id IS NOT NULL"
-    return RunList(period, currency, _summaries(session, held, values, order))
-
-
 Sort = Literal["cost", "avoidable", "hours", "useful", "started", "gpus", "name"]
 RunState = Literal[
     "running", "completed", "failed", "cancelled", "preempted", "node_failed", "timeout", "out_of_memory"
@@ -55,7 +48,7 @@ _SORTED_BY: dict[Sort, str] = {
     "hours": "ms DESC",
     "useful": "useful_ms / nullif(measured_ms, 0) NULLS LAST",  # the least useful first: that is what is looked for
     "started": "started_at DESC NULLS LAST",
-    "gpus": "gpus DESC NULLS LAST",
+    "gpus": "gpus DESC NULLS LAST, ms DESC",
     "name": "lower(coalesce(name, run_id))",
 }
 _FOUND = """
@@ -73,7 +66,12 @@ WITH held AS (
     FROM summed LEFT JOIN runs AS known USING (run_id) WHERE {conditions}
     QUALIFY place > {skipped} AND place <= {skipped} + {most}
 )
+SELECT run_id, place, total, known.name, known.team, known.gpus, known.sku, held.state, held.cause,
+    sum(held.milliseconds), sum(held.cost_micros)
+FROM held JOIN found USING (run_id) LEFT JOIN runs AS known USING (run_id)
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, held.cost_micros IS NULL ORDER BY place
 """
+_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,48 +123,29 @@ class RunPage:
 def search_runs(session: Session, period: Period, asked: RunSearch, most: int, skipped: int = 0) -> RunPage:
     """Return a page of the runs of a period: what the others of a large fleet did is not read one by one."""
     conditions, values = asked.conditions
-    found = _FOUND.format(
+    statement = _FOUND.format(
         source=ledger_source(["l.hour >= $start", "l.hour < $end", "l.run_id IS NOT NULL"], joins=["c"]),
         order=_SORTED_BY[asked.sort],
         conditions=conditions,
         skipped=skipped,
         most=most,
     )
-    values |= {"start": period.start, "end": period.end}
-    order = dict(session.rows(f"{found} SELECT run_id, [place, total] FROM found", values))
-    runs = _summaries(session, f"{found} SELECT held.* FROM held JOIN found USING (run_id)", values, "cost")
-    ordered = sorted(runs, key=lambda run: order[run.run_id][0])
-    return RunPage(tuple(ordered), next((total for _, total in order.values()), 0))
+    counted: dict[str, list[Counted]] = defaultdict(list)
+    known = {}
+    rows = session.rows(statement, values | {"start": period.start, "end": period.end})
+    for run_id, _, _, name, team, gpus, sku, *count in rows:
+        counted[run_id].append((count[0], count[1], count[2], count[3]))
+        known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
+    runs = (RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items())
+    return RunPage(tuple(runs), rows[0][2] if rows else 0)
+
+
+def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:
+    """Return all runs of a period; equal ones stand in the order of their ids."""
+    asked = RunSearch(sort="cost" if order == "busy" else order)
+    return RunList(period, currency, search_runs(session, period, asked, _ALL).runs)
 
 
 def most_expensive_runs(session: Session, period: Period, most: int) -> tuple[RunSummary, ...]:
     """Return the runs that cost most, at most so many."""
     return search_runs(session, period, RunSearch(), most).runs
-
-
-def _summaries(
-    session: Session, held: str, values: list[object] | dict[str, object], order: Order
-) -> tuple[RunSummary, ...]:
-    """Return the runs of some rows of the ledger, which the statement `held` selects."""
-    rows = session.rows(
-        "SELECT run_id, known.name, known.team, known.gpus, known.sku, held.state, held.cause, "
-        "sum(held.milliseconds), sum(held.cost_micros) "
-        f"FROM ({held}) AS held LEFT JOIN runs AS known USING (run_id) "
-        "GROUP BY 1, 2, 3, 4, 5, 6, 7, held.cost_micros IS NULL",
-        values,
-    )
-    counted: dict[str, list[Counted]] = defaultdict(list)
-    known = {}
-    for run_id, name, team, gpus, sku, *count in rows:
-        counted[run_id].append((count[0], count[1], count[2], count[3]))
-        known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
-    runs = [RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items()]
-    return tuple(sorted(runs, key=lambda run: (*_rank(run, order), run.run_id)))
-
-
-def _rank(run: RunSummary, order: Order) -> tuple[int, int]:
-    """Return what sorts a run: by money where it has a price, else by time."""
-    share = run.breakdown.of("avoidable") if order == "avoidable" else run.breakdown
-    if order == "gpus":
-        return -(run.gpus or 0), -share.milliseconds
-    return -(share.cost_micros or 0), -share.milliseconds
