@@ -54,7 +54,9 @@ WEEK = Question(
     arguments=(
         argument("--mail", action="store_true", help="send it as the weekly e-mail, once to each address of [mail]"),
         argument("--dry-run", action="store_true", help="with --mail: write .eml files into --out DIR, send none"),
-        PERIOD,
+        argument(
+            "period", nargs="?", metavar="PERIOD", help="2026-W46, 7d, monday, 2026-11-09, …; or FILE, a log of GPUs"
+        ),
         BY,
         add_part,
     ),
