@@ -236,13 +236,13 @@ COMMANDS: dict[str, Command] = {
             "admin lake aside", "collector.cli.lake:aside", "restore damaged files from a backup, or set them aside"
         ),
         Command("admin probe", "collector.http.probe:main", "is the local server ready: exit code 0, or 1 and why not"),
-        Command("admin backup", "analyzer.interfaces.backups.cli:backup", "back up a store, also while it is served"),
+        Command("admin backup", "analyzer.interfaces.cli.backups:backup", "back up a store, also while it is served"),
         Command(
             "admin backup verify",
-            "analyzer.interfaces.backups.cli:verify",
+            "analyzer.interfaces.cli.backups:verify",
             "verify all files and invariants of a backup",
         ),
-        Command("admin restore", "analyzer.interfaces.backups.cli:restore", "restore a store from a backup"),
+        Command("admin restore", "analyzer.interfaces.cli.backups:restore", "restore a store from a backup"),
         Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, over MCP"),
     )
 }

@@ -17,7 +17,7 @@ from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import LedgerError
 from analyzer.interfaces.api.request_service import RequestContext
-from analyzer.interfaces.html.html import week_view
+from analyzer.interfaces.html import week_view
 from analyzer.interfaces.text.finding_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines

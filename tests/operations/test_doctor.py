@@ -19,9 +19,8 @@ from agent.wire.units import DAY_US
 from analyzer.interfaces.doctor.access import access, ends_at
 from analyzer.interfaces.doctor.agents import agents
 from analyzer.interfaces.doctor.cli import doctor
-from analyzer.interfaces.doctor.examination import WIDTH, Examination, document, examination, ledger, page
+from analyzer.interfaces.doctor.examination import WIDTH, Examination, document, examination, jobs, ledger, page
 from analyzer.interfaces.doctor.invariants import Check
-from analyzer.interfaces.doctor.jobs import jobs
 from analyzer.interfaces.doctor.sight import CheckLine, Live, Section, Sight
 from analyzer.interfaces.doctor.storage import Gain, at_rest_bytes, forecast, full_in_days, gains, storage
 from analyzer.settings.settings import Settings

@@ -17,7 +17,7 @@ from agent.delivery.sender import Sender
 from agent.spool.queue import Spool
 from agent.spool.segment_store import SegmentStore
 from agent.wire.envelope import encode
-from analyzer.interfaces.backups.cli import backup, restore, verify
+from analyzer.interfaces.cli.backups import backup, restore, verify
 from collector.backup.backup_maker import backups
 from collector.config import CollectorConfig
 from collector.store.database import open_store

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analyzer.errors import LedgerError
 from analyzer.ids import by_id
-from analyzer.interfaces.html.html import finding_html
+from analyzer.interfaces.html import finding_html
 from analyzer.interfaces.questions.question import Check, Question, add_part, argument
 from analyzer.interfaces.text.compare_text import compare_text
 from analyzer.interfaces.text.finding_explain import explain_data, explain_text

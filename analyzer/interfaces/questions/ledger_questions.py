@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.html import week_html
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.run_text import run_text, runs_text
 from analyzer.interfaces.text.week_text import RECOMMENDATIONS_SHOWN, week_text

@@ -17,9 +17,7 @@ from analyzer.text.layout import TextLayout
 def formatted(text: str, form: str, title: str) -> str:
     """Return a text report as it is, as one HTML document, as a picture of a terminal, or fenced for Markdown."""
     if form == "html":
-        from analyzer.interfaces.html.html import (
-            text_html,  # half a second of templates and charts, for one form of four
-        )
+        from analyzer.interfaces.html import text_html  # 0.5 s of templates and charts, for one form of four
 
         return text_html(title, text)
     if form == "svg":

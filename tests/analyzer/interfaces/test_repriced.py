@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Footer
 from analyzer.interfaces.mail.message import mail_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.html import week_html
 from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.text.week_text import measured_with_words, week_text

@@ -12,7 +12,7 @@ from analyzer.findings.argue import Argument, Plot, RuledOut, Signal
 from analyzer.findings.evidence import Need
 from analyzer.findings.finding import Sign, finding_documents
 from analyzer.findings.judgement import FindingHistory
-from analyzer.interfaces.html.html import finding_html
+from analyzer.interfaces.html import finding_html
 from analyzer.reports.findings import Explained, finding_charts
 from tests.analyzer.charts.without_scripts import without_scripts
 from tests.analyzer.reports import example_week

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.html import week_html
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.groups import GROUPS_SHOWN, By, GroupRow, Groups, checked_by, groups
 from analyzer.reports.week import WeekReport, group_lines

@@ -5,8 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from analyzer.interfaces.html.html import TEMPLATES
 from analyzer.states import CLASSES
+from analyzer.text.templating import TEMPLATES
 
 RATIO = 4.5  # WCAG 2.2, 1.4.3: classes are words too, and letters on cells
 APART = 15.0  # CIE 1976 delta E; below 10 two colours are told apart at a second look alone

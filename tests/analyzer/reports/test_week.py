@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.finops.charges.sums import Charged
-from analyzer.interfaces.html.html import week_html
+from analyzer.interfaces.html import week_html
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.interfaces.text.week_text import status_words, week_text
 from analyzer.ledger.breakdown import breakdown_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.doctor.jobs import jobs
+from analyzer.interfaces.doctor.examination import jobs
 from analyzer.interfaces.doctor.sight import Live, Sight
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig

@@ -17,10 +17,8 @@ from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.reports.findings import Explained, finding_charts
 from analyzer.reports.week import WeekReport, charge_lines, group_lines
-from analyzer.text.templating import TEMPLATES, environment
+from analyzer.text.templating import environment
 from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, symbol
-
-__all__ = ["TEMPLATES", "environment", "finding_html", "text_html", "week_html", "week_view"]
 
 
 def week_view(report: WeekReport, top: int = RECOMMENDATIONS_SHOWN) -> dict[str, object]:
@@ -72,9 +70,7 @@ def week_html(report: WeekReport) -> str:
 
 def finding_html(explained: Explained) -> str:
     """Return one finding with its picture as one self-contained HTML document."""
-    from analyzer.charts.figures import (
-        stacked_bars,
-    )  # plotly takes a third of a second, and most answers draw nothing
+    from analyzer.charts.figures import stacked_bars  # plotly takes 0.3 s, and most answers draw nothing
 
     plot = explained.argument.plot if explained.argument else None
     charts = [(each, stacked_bars(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
