@@ -135,7 +135,7 @@ DOORS = {
     "fastapi": ("collector/", "dashboards/", "analyzer/interfaces/api/", "analyzer/interfaces/mcp/"),
     "mcp": ("analyzer/interfaces/mcp/",),
     "mcp_types": ("analyzer/interfaces/mcp/",),  # what it speaks in, from the same hands
-    "jinja2": ("analyzer/interfaces/mail/", "analyzer/text/", "dashboards/"),
+    "jinja2": ("analyzer/interfaces/mail/", "analyzer/text/"),
     "plotly": ("analyzer/charts/",),
     "rich": ("analyzer/", "dashboards/"),
     "pyarrow": ("collector/", "analyzer/", "dashboards/"),

@@ -1,4 +1,4 @@
-"""The templates of reports, loaded once: everything is escaped, and nothing that is missing passes for empty."""
+"""Templates: everything is escaped unless one says otherwise, and none does; what is missing never passes for empty."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -11,16 +11,21 @@ from analyzer.text.words import owner_word
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """Return the template environment; everything is escaped unless a template says otherwise, and none does."""
-    made = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+def environment_of(*folders: Path) -> Environment:
+    """Return the environment of the templates in these folders."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Return the environment of the templates of reports, made once."""
+    made = environment_of(TEMPLATES)
     made.globals |= {"policy": policy, "scripts": scripts}
     made.filters["owner"] = owner_word
     return made

@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from agent.wire.units import MICROS, SECOND_US
@@ -24,7 +23,7 @@ from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
 from analyzer.interfaces.doctor.sight import length_words, size
-from analyzer.text.templating import TEMPLATES
+from analyzer.text.templating import TEMPLATES, environment_of
 from analyzer.text.words import (
     UNKNOWN,
     amount,
@@ -194,13 +193,7 @@ class Frame:
         self._is_simulated = is_simulated
         self.last_pass = last_pass
         self._access = access
-        self._environment = Environment(
-            loader=FileSystemLoader([OWN, TEMPLATES]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._environment = environment_of(OWN, TEMPLATES)
         self._environment.filters |= FILTERS | {"moment": lambda at: moment_words(at, settings.timezone)}
 
     @property

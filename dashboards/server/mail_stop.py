@@ -5,9 +5,9 @@ Mail scanners follow every link, so the GET changes nothing. No key is asked for
 
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analyzer.interfaces.mail.editions import known_subscription, masked, stop
+from analyzer.text.templating import environment_of
 from collector.errors import RegistryError
 from collector.registry import Mails
 from dashboards.pages.frame import OWN, SECURITY
@@ -28,9 +28,7 @@ _NONE_OF_OURS = (
 def mail_stop_routes(mails: Mails) -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
-    environment = Environment(
-        loader=FileSystemLoader(OWN), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = environment_of(OWN)
 
     def page(text: str, *, asks: bool = False, status: int = 200) -> Response:
         shown = environment.get_template("mail_stop.html").render(text=text, asks=asks)

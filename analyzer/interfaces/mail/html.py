@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from analyzer.interfaces.mail.content import ClassShare, Content, Footer, WentLine
+from analyzer.text.templating import environment_of
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -115,14 +116,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    """Return the template environment; everything is escaped, and no template says otherwise."""
-    found = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    found = environment_of(_TEMPLATES)
     found.filters["whole_ids"] = whole_ids
     found.filters["hex"] = lambda klass: "#{:02x}{:02x}{:02x}".format(*COLOURS[klass])
     return found
