@@ -130,9 +130,9 @@ class Devices:
         uuids = (one.uuid for one in self._devices if name.startswith(one.uuid))
         return max((uuid for uuid in uuids if not name[len(uuid) : len(uuid) + 1].isalnum()), key=len, default=None)
 
-    def by_index(self, index: int, instance: int | None = None) -> str | None:
-        """Return the UUID of the GPU with the driver's index, or of that GPU's instance."""
-        return self._one([one.uuid for one in self._gpus() if one.index == index], instance)
+    def by_index(self, index: int) -> str | None:
+        """Return the UUID of the GPU with the driver's index."""
+        return self._one([one.uuid for one in self._devices if one.parent_uuid is None and one.index == index], None)
 
     def by_minor(self, minor: int, instance: int | None = None) -> str | None:
         """Return the UUID of the GPU whose device file is /dev/nvidia<minor>, or of that GPU's instance."""
@@ -150,9 +150,6 @@ class Devices:
         """Return the UUID of a GPU's MIG instance by the number of its GPU instance."""
         parts = [one for one in self._devices if (one.parent_uuid, one.instance) == (parent_uuid, instance)]
         return parts[0].uuid if len(parts) == 1 else None  # several compute instances cannot be told apart
-
-    def _gpus(self) -> list[Device]:
-        return [one for one in self._devices if one.parent_uuid is None]
 
     def _one(self, uuids: Sequence[str], instance: int | None) -> str | None:
         if len(uuids) != 1:

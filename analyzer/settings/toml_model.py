@@ -224,18 +224,17 @@ def read_settings(
     path: Path | None,
     tables: Collection[str],
     environ: Mapping[str, str] | None = None,
-    others: Sequence[str] = (),
     moved: Mapping[str, str] | None = None,
 ) -> Model:
     """Return a table of the settings file, with variables GPULEDGER_TABLE_KEY over it; paths start at the file.
 
-    `tables` are all that a settings file may have, None is no file; `others` are keys of the table that another
-    dataclass has; `moved` are keys that it once had, with what has taken their place.
+    `tables` are all that a settings file may have, None is no file; `moved` are keys that the table once had, with what
+    has taken their place.
 
     Raises:
         ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
     """
-    return settings_table(model, table, settings_content(path, tables), path, environ, others, moved)
+    return settings_table(model, table, settings_content(path, tables), path, environ, moved=moved)
 
 
 def settings_content(path: Path | None, tables: Collection[str]) -> TomlEntry:
@@ -252,7 +251,7 @@ def settings_table(
     others: Sequence[str] = (),
     moved: Mapping[str, str] | None = None,
 ) -> Model:
-    """Return a table as `read_settings` does, of a file that is read already."""
+    """Return a table as `read_settings` does, of a file that is read already; `others` may be keys of it too."""
     gone, prefix, mistakes = moved or {}, f"GPULEDGER_{table.upper()}_", Mistakes()
     own = {each.name: each for each in fields(model) if not _is_nested(each)}  # type: ignore[arg-type]  # a dataclass
     known = [*own, *others, *gone]

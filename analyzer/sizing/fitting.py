@@ -4,7 +4,6 @@ Room is what stays free: a tenth at least, and under a fifth it is tight (what-u
 holds what no formula counts: gaps of the allocator, longer batches, what a driver keeps of the size in a SKU's name.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,7 +16,7 @@ from analyzer.prices.list_prices import list_prices
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.memory import Memory, memory
 from analyzer.sizing.model import Model
-from analyzer.sizing.work import Sharding, Work, ability, sharding_of, splits
+from analyzer.sizing.work import NAMED_MEMORY, Sharding, Work, ability, sharding_of, splits
 from analyzer.text.as_json import WHOLE
 from analyzer.text.words import gib
 
@@ -39,7 +38,6 @@ _OWNED = """
     )
     SELECT sku, sum(gpus)::BIGINT, max(gpus)::BIGINT, min(memory_bytes)::BIGINT FROM hosts GROUP BY sku ORDER BY sku
 """
-_NAMED = re.compile(r"-(\d{1,4})GB$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ def kinds(book: PriceBook, now_us: int, fleet: Mapping[str, Owned] | None = None
 
 def named_bytes(sku: str) -> int | None:
     """Return the memory that a SKU's name says, in bytes: 80 GiB of an H100-80GB; None where it says none."""
-    match = _NAMED.search(sku)
+    match = NAMED_MEMORY.search(sku)
     return int(match[1]) * GIB if match else None
 
 

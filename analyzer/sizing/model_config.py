@@ -18,7 +18,7 @@ from analyzer.sizing.work import PRECISIONS, Precision, int4
 
 _FILE_BYTES = 2**20  # the list of what is not quantised may have thousands of names
 _INDEX_BYTES = 64 * 1024  # of an index whose sum stands at its head or its end
-_WIDEST = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
+WIDEST = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
 _TOWERS = ("vision_config", "vision_tower_config", "audio_config", "vit_config", "visual", "vision_model_config")
 
@@ -100,9 +100,9 @@ class _Reading:
             return None
         if isinstance(said, float) and said.is_integer():
             said = int(said)
-        if isinstance(said, bool) or not isinstance(said, int) or not 0 < said <= _WIDEST:
+        if isinstance(said, bool) or not isinstance(said, int) or not 0 < said <= WIDEST:
             raise ConfigError(
-                f"{self.where}: {key!r} must be a whole number from 1 to {_WIDEST:,}, not {str(said)[:40]}"
+                f"{self.where}: {key!r} must be a whole number from 1 to {WIDEST:,}, not {str(said)[:40]}"
             )
         return said
 

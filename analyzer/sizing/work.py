@@ -286,7 +286,7 @@ def splits(sharding: Sharding, shape: Shape | None) -> str | None:
 
 
 _TABLE = Path(__file__).with_name("chips.toml")
-_MEMORY = re.compile(r"-(\d{1,4})GB$")
+NAMED_MEMORY = re.compile(r"-(\d{1,4})GB$")  # at the end of a SKU
 
 # From which compute capability on a chip computes in a precision, and holds weights in it. Sources: NVIDIA, CUDA
 # programming guide, arithmetic by compute capability (BF16 8.0, FP8 8.9, FP4 10.0); vLLM, supported hardware for
@@ -367,7 +367,7 @@ def capability_of(sku: str) -> str | None:
 
     The chip is the longest of the table that its name begins with: "RTX-PRO-6000-Blackwell-96GB" is an RTX-PRO-6000.
     """
-    words = _MEMORY.sub("", sku_name(sku, None)).lower().split("-")
+    words = NAMED_MEMORY.sub("", sku_name(sku, None)).lower().split("-")
     for count in range(len(words), 0, -1):
         if (found := _capabilities().get("-".join(words[:count]))) is not None:
             # "RTX-6000" is of Turing, "RTX-6000-Ada" another chip: what follows a name may only be a form of it.

@@ -87,16 +87,14 @@ def name_column(head: str, name: Callable[[Row], str], width: int) -> TableColum
     return TableColumn(head, name, width=width, align="<", is_cut=True)
 
 
-def bar_column(
-    share: Callable[[Row], float | None], cells: int, layout: TextLayout, head: str = "", gap: int = 0
-) -> TableColumn[Row]:
+def bar_column(share: Callable[[Row], float | None], cells: int, layout: TextLayout) -> TableColumn[Row]:
     """Return a column of bars, `cells` long for the largest share; nothing is drawn where a share is None."""
 
     def bars(shares: Sequence[float | None]) -> list[str]:
         largest = max((share for share in shares if share is not None), default=0.0)
         return ["" if share is None else layout.bar(share, largest, cells) for share in shares]
 
-    return TableColumn(head, share, width=cells, align="<", together=bars, gap=gap)
+    return TableColumn("", share, width=cells, align="<", together=bars, gap=0)
 
 
 def spark_column(

@@ -12,6 +12,7 @@ from analyzer.measures.efficiency.goodput import parameter_count
 from analyzer.prices.price_book import PriceBook
 from analyzer.sizing.fitting import GpuRequest, kinds
 from analyzer.sizing.model import Model, find_model, model_at, model_named
+from analyzer.sizing.model_config import WIDEST
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_json, sized_text
@@ -31,7 +32,6 @@ from analyzer.sizing.work import (
 )
 from analyzer.text.layout import TextLayout
 
-_MOST_WIDTH = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 _SAID = "--parameters"
 _APART_PERCENT = 25  # ours: widths that are left out (an MLP's, the vocabulary) may make so much of a difference
 _WIDTHS = ("layers", "hidden", "heads", "kv_heads", "intermediate", "vocabulary")
@@ -254,8 +254,8 @@ def _shape(options: argparse.Namespace, given: list[str]) -> Shape | None:
         raise ConfigError(f"{' '.join(given)} alone make no shape: say --layers and --hidden")
     for name in _WIDTHS:
         value = getattr(options, name)
-        if value is not None and not 1 <= value <= _MOST_WIDTH:
-            raise ConfigError(f"--{name.replace('_', '-')} {value} must be from 1 to {_MOST_WIDTH:,}")
+        if value is not None and not 1 <= value <= WIDEST:
+            raise ConfigError(f"--{name.replace('_', '-')} {value} must be from 1 to {WIDEST:,}")
     heads = options.heads or max(1, options.hidden // 128)
     gated = options.intermediate is not None
     return Shape(

@@ -172,5 +172,5 @@ def test_the_prolog_writes_uuids_where_there_is_no_doubt(tmp_path: Path) -> None
 def test_what_is_ambiguous_names_no_gpu() -> None:
     """Two compute instances of one GPU instance cannot be told apart by its number."""
     twice = Devices([Device(OTHER, 1), Device("MIG-a", 1, OTHER, 3), Device("MIG-b", 1, OTHER, 3)])
-    assert twice.by_index(1, 3) is None
+    assert twice.instance_of(OTHER, 3) is None
     assert twice.whole == []
