@@ -105,6 +105,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/recommendations/{advice_id}", Right.JUDGE, by_team=True),
     Endpoint("GET", "/runs", Right.READ, by_team=True),
     Endpoint("GET", "/runs.csv", Right.READ, by_team=True),
+    Endpoint("GET", "/compare", Right.READ, by_team=True),
     Endpoint("GET", "/", Right.READ, by_team=True),
     Endpoint("GET", "/parts/{name}", Right.READ, by_team=True),
     Endpoint("GET", "/runs/{run_id:path}/timeline", Right.READ, by_team=True),

@@ -15,6 +15,7 @@ from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext
+from analyzer.interfaces.text.compare_text import comparison_answer, comparison_rows
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, insufficient_data_words, projection, run_sentence
 from analyzer.ledger.breakdown import breakdown_lines
@@ -23,6 +24,7 @@ from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
 from analyzer.queries.ledger_query import within
+from analyzer.reports.compare import compare_runs
 from analyzer.reports.findings import Words, causes_out
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import (
@@ -33,6 +35,7 @@ from analyzer.reports.run import (
     own_findings,
     run_energy_words,
     run_facts,
+    run_names,
     run_report,
     run_span,
     runs_where,
@@ -251,6 +254,10 @@ def run_routes(pages: ReadPages) -> APIRouter:
         state = PageState(f"/runs/{run_id}/timeline", None, {name: str(value) for name, value in asdict(asked).items()})
         return pages.page(request, site_page(state, "", view, _TIMELINE_TYPES[asked.format]))
 
+    @router.get("/compare")
+    def compare(request: Request, before: str, after: str) -> Response:
+        return pages.page(request, compare_page(before, after))
+
     @router.get("/runs/{run_id:path}")
     def run(request: Request, run_id: str) -> Response:
         return pages.page(request, run_page(run_id))
@@ -261,6 +268,25 @@ def run_routes(pages: ReadPages) -> APIRouter:
 def run_page(run_id: str) -> ReadPage:
     """Return the page of the run that a person means."""
     return site_page(PageState(f"/runs/{run_id}"), "run.html", lambda context: shell(context.reader, run_id), here=RUNS)
+
+
+def compare_page(before: str, after: str) -> ReadPage:
+    """Return the page of two runs side by side."""
+
+    def view(context: RequestContext) -> Mapping[str, object]:
+        settings = context.reader.settings
+        found = compare_runs(context.session, settings.timezone, settings.currency, before, after)
+        names = run_names(context.session, [*found.before.run_ids, *found.after.run_ids])
+        words = {"what": "compare", "subject": before, "other": after, "format": "json"}
+        return {
+            "found": found,
+            "sides": [(run_id, names.get(run_id, run_id)) for (run_id,) in (found.before.run_ids, found.after.run_ids)],
+            "sentence": comparison_answer(found),
+            "rows": comparison_rows(found),
+            "json_link": f"/v1/read?{urlencode(words)}",
+        }
+
+    return site_page(PageState("/compare", None, {"before": before, "after": after}), "compare.html", view, here=RUNS)
 
 
 def run_part_page(run_id: str, name: str, kind: str = PART) -> ReadPage:

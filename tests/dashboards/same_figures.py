@@ -33,6 +33,7 @@ NO_FIGURES = {
     "/metrics": "for machines, of this moment",
     "/healthz": "for machines, of this moment",
     "/readyz": "for machines, of this moment",
+    "/compare": "of two runs that somebody names; held to the command in test_runs.py",
     "/requests/{request_id}": "read anew each time; held to the API and the command in test_requests.py",
 }
 # Which reading of /v1 a command prints. A page whose footer names another has nothing that it is held to.
@@ -51,7 +52,8 @@ COMMANDS: dict[str, dict[str, str] | None] = {
     "admin doctor": None,  # of this moment
     "capacity request list": None,  # the JSON has all of it
 }
-OF_ONE = {"report run": "run", "findings explain": "explain"}  # commands that end in an id
+# Commands that end in an id.
+OF_ONE = {"report run": "run", "findings explain": "explain"}
 # What tells figures of a page beside the JSON and the commands that its footer names.
 WEEK, HOURS, GPUS = "/v1/read?what=week&width=300", "/v1/hours?limit=1000", "by=gpu&by=node&by=class&by=state&by=cause"
 ALSO: dict[str, tuple[str, ...]] = {

@@ -131,3 +131,19 @@ def test_a_team_finds_its_own_runs() -> None:
         assert found(team, f"q={other}") == []
         assert "team-vision" not in team.get("/").text
         assert team.get("/parts/grid").status_code == 404
+
+
+def test_two_runs_stand_side_by_side(client: httpx.Client) -> None:
+    """As the command prints them; an id's end is enough, and what is no other run is said."""
+    first, second = found(client)[:2]
+    page = client.get("/compare", params={"before": first, "after": second.rsplit("/", 1)[-1]})
+    assert page.status_code == 200
+    told = client.get("/v1/read", params={"what": "compare", "subject": first, "other": second, "format": "text"}).text
+    row = re.compile(r'<tr><th scope="row">([^<]+)</th>' + r'<td class="number">([^<]*)</td>' * 3)
+    shown = [[unescape(cell) for cell in cells if cell] for cells in row.findall(page.text)]
+    assert [cells[0] for cells in shown].count("total") == 1
+    for cells in shown:
+        assert re.search(r"^ *" + r" +".join(map(re.escape, cells)) + "$", told, re.MULTILINE), cells
+    assert client.get("/compare", params={"before": first, "after": first}).status_code == 404
+    assert client.get("/compare", params={"before": first, "after": "no-such"}).status_code == 404
+    assert f'name="after" value="{first}"' in client.get(f"/runs/{first}").text

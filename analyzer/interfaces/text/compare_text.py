@@ -70,13 +70,18 @@ def compare_text(found: Comparison, layout: TextLayout) -> str:
         [
             *layout.wrap(f"{plain(found.subject)}: {_sizes(found)}", ""),
             "",
-            *layout.wrap(f"{_answer(found)} {largest_move(found.before.breakdown, found.after.breakdown)}".strip()),
+            *layout.wrap(comparison_answer(found)),
             "",
             *_table(found, layout),
             "",
             *_not_told(found, layout),
         ]
     )
+
+
+def comparison_answer(found: Comparison) -> str:
+    """Return how much more or less the same work cost, and which avoidable share moved most."""
+    return f"{_answer(found)} {largest_move(found.before.breakdown, found.after.breakdown)}".strip()
 
 
 def _sizes(found: Comparison) -> str:
@@ -114,7 +119,8 @@ def _ends(interval: Interval) -> str:
     return f"{-high:.1f}% to {-low:.1f}% more" if high <= 0 else f"{-low:.1f}% more to {high:.1f}% less"
 
 
-def _table(found: Comparison, layout: TextLayout) -> list[str]:
+def comparison_rows(found: Comparison) -> list[_Row]:
+    """Return what stands side by side: GPU-hours of each state of the mean run, their total, cost, and work done."""
     sides = (found.before, found.after)
     rows: list[_Row] = _time_rows(sides)
     rows += _both("cost", [_cost(found, side) for side in sides])
@@ -122,13 +128,17 @@ def _table(found: Comparison, layout: TextLayout) -> list[str]:
         rows += _both(found.unit, [_units(side) for side in sides])
         per = f"{'cost per' if found.is_priced else 'GPU-hours per'} {_PER[found.unit][1]}"
         rows += _both(per, [_per(found, side) for side in sides])
+    return rows
+
+
+def _table(found: Comparison, layout: TextLayout) -> list[str]:
     columns: tuple[TableColumn[_Row], ...] = (
         name_column("GPU-HOURS", lambda row: row[0], 38 + layout.extra),
         TableColumn(layout.cut(found.before.label, 12), lambda row: row[1], width=14),
         TableColumn(layout.cut(found.after.label, 12), lambda row: row[2], width=14),
         TableColumn("change", lambda row: row[3], width=14),
     )
-    return paper_lines(columns, rows)
+    return paper_lines(columns, comparison_rows(found))
 
 
 def _time_rows(sides: tuple[ComparedSide, ComparedSide]) -> list[_Row]:
