@@ -11,8 +11,8 @@ from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.reports.findings import Explained, FindingsReport, at_stake_column, finding_charts
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import run_names
-from analyzer.text.words import days, symbol
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, neighbours, site_page
+from analyzer.text.words import symbol
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, period_view, site_page
 
 _HERE = "/findings"
 _SHOWN = 200
@@ -43,10 +43,9 @@ def findings(week: str | None = None) -> ReadPage:
     def view(context: RequestContext) -> Mapping[str, object]:
         reader = context.reader
         period = reader.period(week)
-        before, after = neighbours(reader, period)
-        around = {"period": period, "days": days(period), "before": before, "after": after}
         link = PageState("/v1/findings", None, {"since": week or ""}).link()
-        return {**around, "json_link": link, **listed_findings(reader, reader.list_findings(period), _SHOWN)}
+        listed = listed_findings(reader, reader.list_findings(period), _SHOWN)
+        return {**period_view(reader, period), "json_link": link, **listed}
 
     return ReadPage(PageState(_HERE, week), "findings.html", view)
 

@@ -35,7 +35,7 @@ from dashboards.pages.finding import listed_findings
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules
 from dashboards.pages.marks import BarSegment, Mark, cost_steps
-from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, kind_of, neighbours, site_page
+from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, kind_of, period_view, site_page
 
 T = TypeVar("T")
 _At = Literal["now", "week"]
@@ -115,18 +115,15 @@ def shell(context: RequestContext, asked: FleetAsked) -> _View:
     """Return what the page shows at once; the grid is of the whole site, and not for a team's key."""
     reader, is_whole = context.reader, context.scope.teams is None
     period = reader.period(asked.week)
-    before, after = neighbours(reader, period)
     (hours,) = reader.session.row(
         "SELECT count(*) FROM ledger_hours WHERE hour >= ? AND hour < ?", [period.start, period.end]
     )
     return {
-        "period": period,
+        **period_view(reader, period),
         "title": f"{'week' if '-W' in period.label else 'period'} {period.label}",
         "asked": asked,
         "json_link": _json_link(asked),
         "known": hours,
-        "before": before,
-        "after": after,
         **(_grid(reader, asked, period) if is_whole else {"grid": None}),
         **(_node_or_why(reader, asked, period) if asked.node and is_whole else {"panel": None, "no_panel": None}),
     }

@@ -18,9 +18,19 @@ from analyzer.interfaces.text.week_text import silent_words
 from analyzer.ledger.coverage import Unjudged, by_rule, measured, newest_hour_end
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
-from analyzer.text.words import days, moment_words, percent
+from analyzer.text.words import moment_words, percent
 from collector.pipeline.metrics import SILENT_SECONDS
-from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, Sheet, kind_of, neighbours, sheet_of
+from dashboards.pages.read_pages import (
+    PAGE,
+    PART,
+    PageState,
+    ReadPage,
+    ReadPages,
+    Sheet,
+    kind_of,
+    period_view,
+    sheet_of,
+)
 from dashboards.routes import Doctor
 
 _HERE = "/health"
@@ -117,12 +127,8 @@ def _of_period(context: RequestContext, period: Period) -> Mapping[str, object]:
     coverage = measured(context.session, period)
     known = _coverage_chart(context, period)
     held = coverage.held_milliseconds
-    before, after = neighbours(context.reader, period)
     return {
-        "period": period,
-        "days": days(period),
-        "before": before,
-        "after": after,
+        **period_view(context.reader, period),
         "covered": percent(held - coverage.not_measured_milliseconds, held) if held else "",
         "silent_hosts": [silent_words(node, period.timezone) for node in coverage.nodes],
         "chart": known,

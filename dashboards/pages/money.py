@@ -33,7 +33,6 @@ from analyzer.text.words import (
     UNKNOWN,
     counted,
     day,
-    days,
     decimal,
     hours_decimals,
     money_decimals,
@@ -46,7 +45,7 @@ from analyzer.text.words import (
 from analyzer.text.words import money as money_words
 from dashboards.pages.budgets import budget_rows, budget_sheet, burn, burn_sheet, month_of
 from dashboards.pages.marks import Mark, trend
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours, sheet_of
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, period_view, sheet_of
 from dashboards.pages.recommendations import outcomes, outcomes_sheet
 
 _WORK_SHOWN = 12
@@ -165,13 +164,9 @@ def _money_view(context: RequestContext, week: str | None, by: str) -> Mapping[s
     """
     period, bearer = context.reader.period(week), _bearer_of(by)
     chart = _day_chart(context, period)
-    before, after = neighbours(context.reader, period)
     month = month_of(context, week)
     return {
-        "period": period,
-        "days": days(period),
-        "before": before,
-        "after": after,
+        **period_view(context.reader, period),
         "sign": symbol(context.currency).strip(),
         "bearers": BEARERS,
         "by": bearer,

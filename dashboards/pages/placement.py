@@ -25,8 +25,8 @@ from analyzer.measures.traffic.text import LABELS
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums, within
 from analyzer.states import CLASSES, booking
-from analyzer.text.words import bytes_words, counted, days, gpu_hours, money, percent, plain
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours
+from analyzer.text.words import bytes_words, counted, gpu_hours, money, percent, plain
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, period_view
 
 _HERE = "/placement"
 VIEWS = {"racks": "Racks and nodes", "traffic": "Traffic"}
@@ -83,8 +83,7 @@ def _placement_view(context: RequestContext, week: str | None, view: str, rack: 
     if view not in VIEWS:
         raise ConfigError(f"there is no view {view!r}: there are {', '.join(VIEWS)}")
     period = context.reader.period(week)
-    before, after = neighbours(context.reader, period)
-    around = {"period": period, "days": days(period), "before": before, "after": after, "views": VIEWS, "view": view}
+    around = {**period_view(context.reader, period), "views": VIEWS, "view": view}
     around |= {"rack": rack, "json_link": _json_link(view, week)}
     if view == "traffic":
         return around | _traffic_view(context, period)

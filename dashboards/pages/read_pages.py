@@ -27,6 +27,7 @@ from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text
+from analyzer.text.words import days
 from dashboards.disk_cache import PageRecord
 from dashboards.page_cache import PageCache
 from dashboards.pages.frame import SECURITY, STRICT, Frame
@@ -185,10 +186,13 @@ def sheet_of(columns: Mapping[str, str], things: Iterable[object]) -> Sheet:
     return Sheet(tuple(columns), [values(thing) for thing in things])
 
 
-def neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
-    """Return the labels of the weeks (or months) before and after, where the ledger has hours of them."""
-    if not re.fullmatch(_NAMED, period.label):
-        return None, None
+def period_view(reader: Reader, period: Period) -> dict[str, object]:
+    """Return a period with its days, and the weeks (or months) before and after where the ledger has hours of them."""
+    before, after = _neighbours(reader, period) if re.fullmatch(_NAMED, period.label) else (None, None)
+    return {"period": period, "days": days(period), "before": before, "after": after}
+
+
+def _neighbours(reader: Reader, period: Period) -> tuple[str | None, str | None]:
     oldest, newest = reader.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
     before = reader.calendar.before(period) if oldest is not None and oldest < period.start else None
     kind = reader.calendar.week_of if "W" in period.label else reader.calendar.month_of

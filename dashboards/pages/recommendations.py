@@ -26,7 +26,6 @@ from analyzer.text.words import (
     CENTS_UNDER,
     counted,
     day,
-    days,
     gpu_hours,
     moment_words,
     money,
@@ -35,7 +34,7 @@ from analyzer.text.words import (
     plain_sentence,
 )
 from collector.access.gate import body_of, fields_of
-from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, neighbours
+from dashboards.pages.read_pages import PageState, ReadPage, ReadPages, Sheet, period_view
 
 _NODES_SHOWN, _CHANGES_SHOWN, _APPLIED_SHOWN = 48, 50, 20
 _SHADES = 6  # that tell racks apart
@@ -78,10 +77,8 @@ def recommendations(week: str | None = None) -> ReadPage:
 
     def view(context: RequestContext) -> Mapping[str, object]:
         period = context.reader.period(week)
-        before, after = neighbours(context.reader, period)
-        around = {"period": period, "days": days(period), "before": before, "after": after}
         link = PageState("/v1/recommendations", None, {"since": week or ""}).link()
-        return {**around, "json_link": link, **changes_view(context, period)}
+        return {**period_view(context.reader, period), "json_link": link, **changes_view(context, period)}
 
     return ReadPage(PageState(_HERE, week), "recommendations.html", view)
 

@@ -42,7 +42,7 @@ from analyzer.reports.run import (
 )
 from analyzer.reports.run_list import RUN_STATES, SORTS, RunSearch, RunState, Sort, search_runs
 from analyzer.states import CLASSES
-from analyzer.text.words import apportion, days, gpu_hours, hours_decimals, money, percent, symbol
+from analyzer.text.words import apportion, gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.marks import cost_steps
 from dashboards.pages.read_pages import (
     PAGE,
@@ -53,7 +53,7 @@ from dashboards.pages.read_pages import (
     ReadPages,
     Sheet,
     kind_of,
-    neighbours,
+    period_view,
     site_page,
 )
 from dashboards.pages.run_timeline import (
@@ -163,12 +163,9 @@ def _runs_view(context: RequestContext, asked: RunsAsked) -> Mapping[str, object
     searched = asked.search(people=context.scope.may_decide)
     skipped = (max(1, asked.page) - 1) * _SHOWN
     found = search_runs(reader.session, period, searched, _SHOWN, skipped)
-    before, after = (None, None) if asked.since or asked.q else neighbours(reader, period)
     return {
-        "period": period,
-        "days": days(period),
-        "before": before,
-        "after": after,
+        **period_view(reader, period),
+        **({"before": None, "after": None} if asked.since or asked.q else {}),
         "found": found,
         "facts": _facts(context, [run.run_id for run in found.runs]),
         "first": skipped + 1,
