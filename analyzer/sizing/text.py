@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.wire.units import GIB
 from analyzer.prices.rows import ANY
-from analyzer.sizing.fitting import Fit, HourlyRate, Misfit
+from analyzer.sizing.fitting import Fit, HourlyRate
 from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
 from analyzer.sizing.throughput import Paced, Speed, Traffic, TrainingRun, TrainingTime, Unknown, context_tokens
@@ -44,7 +44,10 @@ def sized_json(one: Sized) -> str:
             "memory": _memory_data(one.memory),
             "currency": one.currency,
             "fits": [_fit_data(fit) | {"context_tokens": _context(one, fit)} for fit in one.fits],
-            "does_not_fit": [_misfit_data(misfit) for misfit in one.misfits],
+            "does_not_fit": [
+                {"sku": misfit.kind.sku, "memory_bytes": misfit.kind.memory_bytes, "why": misfit.why}
+                for misfit in one.misfits
+            ],
             "similar": plain_data(one.similar),
             "asked": _asked_data(one.asked),
             "paces": [_pace_data(pace) for pace in one.paces],
@@ -100,10 +103,6 @@ def _pace_data(one: Paced) -> dict[str, Any]:
 def _context(one: Sized, fit: Fit) -> int | None:
     """Return the tokens that one sequence may have there, None of a training or where the cache is not known."""
     return None if one.work.is_training else context_tokens(fit, one.model, one.work)
-
-
-def _misfit_data(misfit: Misfit) -> dict[str, Any]:
-    return {"sku": misfit.kind.sku, "memory_bytes": misfit.kind.memory_bytes, "why": misfit.why}
 
 
 _GIGA = 10**9

@@ -50,7 +50,7 @@ def findings(week: str | None = None) -> ReadPage:
     return ReadPage(PageState(_HERE, week), "findings.html", view)
 
 
-def listed_findings(reader: Reader, found: FindingsReport, shown: int) -> Mapping[str, object]:
+def listed_findings(reader: Reader, found: FindingsReport, shown: int) -> dict[str, object]:
     """Return what the table of findings prints; of those beyond `shown` it has a second one, folded."""
     sign = symbol(reader.settings.currency).strip()
     column, total = at_stake_column(found.findings, reader.settings.currency)

@@ -205,7 +205,7 @@ def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
 
 
 def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    return {**listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN)}
+    return listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN)
 
 
 def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from markupsafe import Markup
 
-from agent.wire.units import MICROS, SECOND_US
+from agent.wire.units import DAY_US, MICROS, SECOND_US
 from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
@@ -134,7 +134,7 @@ _PAGES = (
 # Where a kept page says what changes though the ledger does not. Nobody's text can be one: all of it is escaped.
 _ANALYSED, _OLDER = Markup("<!--analysed here-->"), Markup("<!--older here-->")
 _ENDS = re.compile(r"<!--figures end (\d+)-->")  # of the newest hour in the ledger, microseconds UTC
-_LONG_AGO_US = 86_400 * SECOND_US  # after which a page says by itself that its figures are not of now
+_LONG_AGO_US = DAY_US  # after which a page says by itself that its figures are not of now
 _TOKEN = Markup("<!--token here-->")  # of whose session it is that the page is sent to
 
 

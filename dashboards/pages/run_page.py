@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
-from agent.wire.units import MICROS
+from agent.wire.units import HOUR_US, MICROS
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
@@ -152,7 +152,7 @@ def _period(context: RequestContext, asked: RunsAsked) -> Period:
     if asked.since:
         return context.reader.period(asked.since, asked.until or None)
     if asked.week == _EVER or (asked.q and not asked.week):
-        first, last = context.reader.session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours")
+        first, last = context.reader.session.row(f"SELECT min(hour), max(hour) + {HOUR_US} FROM ledger_hours")
         known = context.reader.period(None)
         return known if first is None else Period(first, last, "all that is known", known.timezone)
     return context.reader.period(asked.week)

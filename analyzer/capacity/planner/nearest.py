@@ -74,15 +74,13 @@ class _Mending:
     def _best(self, schedules: Iterable[Schedule]) -> Schedule:
         return min(schedules, key=self.score)
 
-    def _pick(self, loose: frozenset[int]) -> list[list[int]]:
-        return [
+    def _with(self, loose: frozenset[int], draws: int = _ORDERS) -> Iterator[Schedule]:
+        """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
+        rank = ranks(self.instance)
+        pick = [
             choices if at in loose or node is None else [node]
             for at, (node, choices) in enumerate(zip(self.nodes, preferred(self.instance), strict=True))
         ]
-
-    def _with(self, loose: frozenset[int], draws: int = _ORDERS) -> Iterator[Schedule]:
-        """Yield schedules that move only these tasks: in the order proposed, by HEFT's, and in orders drawn."""
-        pick, rank = self._pick(loose), ranks(self.instance)
         yield insert(self.instance, by_start(self.instance, self._said_starts), pick)
         yield insert(self.instance, by_priority(self.instance, rank), pick)
         random = Random(len(loose))  # noqa: S311 - no secret: repeatable is what is wanted

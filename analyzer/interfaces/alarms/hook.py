@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agent.connection import ask, host_of, why
-from agent.wire.units import SECOND_US
+from agent.wire.units import HOUR_US, MINUTE_US, SECOND_US
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.alarms.alarm import (
     SIGNATURE,
@@ -51,18 +51,18 @@ class RefusedError(AlarmError):
 
 
 _MOST = 100  # in one turn
-_FIRST_WAIT_US, _LONGEST_WAIT_US = 60_000_000, 3_600_000_000
+_FIRST_WAIT_US, _LONGEST_WAIT_US = MINUTE_US, HOUR_US
 _ATTEMPTS_MOST = 40  # with these waits about a day and a half
 
 
-def waiting_event(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
+def _waiting_event(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
     """Return one event as it waits."""
     id_ = f"{alarm.id}.{opened_at}.{event}"
     body = webhook_body(event, id_, alarm, now, cluster, currency)
     return AlarmPost(id_, "queued", now, 0, now, None, "", body)
 
 
-def send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
+def _send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
     """Send what is due, the oldest first, and yield what became of each; it ends where the receiver is out of reach.
 
     Raises:
@@ -143,8 +143,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], authority: Path | No
 
 
 _LOG = logging.getLogger(__name__)
-LASTS_US = 3_600_000_000  # for so long Alertmanager keeps an alarm that nobody tells again: we are gone then
-_ENDED_TOLD_US = 900_000_000  # for so long it is told that one has ended
+LASTS_US = HOUR_US  # for so long Alertmanager keeps an alarm that nobody tells again: we are gone then
+_ENDED_TOLD_US = 15 * MINUTE_US  # for so long it is told that one has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class AlarmReporter:
             alarms = present(reader, self._settings)
         said, ended = self._remember(alarms, reader.settings, now)
         failing = [self._tell_alertmanager(alarms, reader.settings, now)]
-        failing += [each.told for each in send_due(self._alarms, self._settings, now) if each.state != "sent"]
+        failing += [each.told for each in _send_due(self._alarms, self._settings, now) if each.state != "sent"]
         return _TurnResult(len(alarms), said, ended, next((one for one in failing if one), None))
 
     def _remember(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> tuple[int, int]:
@@ -199,9 +199,9 @@ class AlarmReporter:
             if not self._settings.webhook:
                 return None
             opened_at = kept[alarm.id].opened_at if alarm.id in kept else now
-            return waiting_event(event, alarm, opened_at, now, site.cluster, site.currency)
+            return _waiting_event(event, alarm, opened_at, now, site.cluster, site.currency)
 
-        opened = [_kept(alarm, now) for alarm in change.opened]
+        opened = [KeptAlarm(one.id, now, one.team, one.urgent, None, None, spelled(one)) for one in change.opened]
         said = {alarm.id: post_of("opened", alarm) for alarm in change.said}
         ended = {id_: post_of("ended", read_back(kept[id_].body)) if known[id_] else None for id_ in change.ended}
         self._alarms.change(AlarmChange(opened, said, ended), now)
@@ -222,7 +222,3 @@ class AlarmReporter:
         except AlarmError as error:
             return f"Alertmanager: {error}"
         return None
-
-
-def _kept(alarm: Alarm, now: int) -> KeptAlarm:
-    return KeptAlarm(alarm.id, now, alarm.team, alarm.urgent, None, None, spelled(alarm))
