@@ -126,7 +126,8 @@ def require_folder(hot: Session, folder: Path) -> None:
         if not (sign := _sign(folder, lake_id)).is_dir():
             raise StoreError(
                 f"{folder} is not the folder of this store's lake, for it lacks {sign.name}: mount the disk that it is "
-                "on; if its files were brought here without it, make that folder"
+                "on, or name the settings that say where it lies with --config FILE; if its files were brought here "
+                "without it, make that folder"
             )
 
 
