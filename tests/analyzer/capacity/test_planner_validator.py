@@ -285,7 +285,7 @@ def test_it_shares_no_code_with_what_makes_plans() -> None:
     assert [name for name in foreign if not name.startswith(MAY_IMPORT)] == []
     forbidden = _made_by_code(problem_module) | _made_by_code(plan_module)
     forbidden -= {"makespan_seconds", "by_task"}
-    assert {"transfer_seconds", "eligible", "seconds_for", "lacks", "seconds", "medium"} <= forbidden
+    assert {"eligible", "seconds_for", "lacks", "seconds", "medium"} <= forbidden
     used = [
         (path.name, node.attr)
         for path in VALIDATOR
