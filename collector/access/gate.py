@@ -13,6 +13,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
 from re import Pattern
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -249,7 +250,9 @@ def _without_body(send: Send, method: str) -> Send:
             message = {"type": "http.response.body"}
         elif method == "OPTIONS":
             kept = [(name, value) for name, value in message["headers"] if name.lower() != b"content-length"]
-            message = {**message, "headers": [*kept, (b"content-length", b"0"), (b"allow", b"GET, HEAD, OPTIONS")]}
+            if message["status"] != HTTPStatus.METHOD_NOT_ALLOWED:  # whose answer names what may be asked here
+                kept.append((b"allow", b"GET, HEAD, OPTIONS"))
+            message = {**message, "headers": [*kept, (b"content-length", b"0")]}
         await send(message)
 
     return head

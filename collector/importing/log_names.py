@@ -29,9 +29,6 @@ _UNITS: dict[str, float] = {
     "j": 1.0, "joules": 1.0, "mj": 1e-3, "kwh": 3.6e6, "wh": 3.6e3, "c": 1.0, "celsius": 1.0,
     "mhz": 1e6, "hz": 1.0, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6,
 }  # fmt: skip
-_FAMILY = {
-    "utilization_ratio": ("%", "ratio"), "memory": ("mib", "bytes", "gib"), "power_watts": ("w", "mw"),
-}  # fmt: skip
 
 # What a name means, once its GPU's number, its unit and the tool's own words are off; the unit where none is said.
 _NAMES: tuple[tuple[str, str, str], ...] = (
