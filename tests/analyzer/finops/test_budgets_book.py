@@ -43,7 +43,7 @@ def test_a_budget_holds_from_its_month_until_the_other(tmp_path: Path) -> None:
         ("usd_per_month = -1", "0 or more"),
         ("usd_per_month = nan", "0 or more"),
         ("usd_per_month = 1e400", "more than a trillion"),
-        ("eur_per_month = 5", "did you mean 'usd_per_month'"),
+        ("eur_per_month = 5", "unknown key 'eur_per_month'; it may have"),
         ('usd_per_month = "5"', "a number such as"),
         ("usd_per_month = 1\nproject = 'x'", "not of both"),
         ("usd_per_month = 1\nuntil = 2025-01-01", "later than 'from'"),
