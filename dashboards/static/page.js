@@ -77,6 +77,29 @@ function taken(name, rows) {
   return made;
 }
 
+// Lists are sorted where they stand by a click on a heading: figures the largest first, then turned round.
+function sortable(table) {
+  const heads = [...table.tHead.rows[0].cells].filter((each) => !each.querySelector("a"));
+  heads.forEach((head) => {
+    const way = button(head.textContent, () => sort(table, head));
+    way.className = "sorts";
+    head.replaceChildren(way);
+  });
+}
+
+function sort(table, head) {
+  const body = table.tBodies[0];
+  const text = (row) => row.cells[head.cellIndex]?.textContent.trim() ?? "";
+  const figure = (row) => Number.parseFloat(text(row).replace(/[^\d.\-−]/g, "").replace("−", "-"));
+  const figures = head.classList.contains("number");
+  const falling = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") === "ascending" : figures;
+  const value = (row) => (Number.isNaN(figure(row)) ? -Infinity : figure(row));
+  const rising = figures ? (one, other) => value(one) - value(other) : (one, other) => text(one).localeCompare(text(other));
+  body.append(...[...body.rows].sort((one, other) => (falling ? -1 : 1) * rising(one, other)));
+  table.querySelectorAll("[aria-sort]").forEach((each) => each.removeAttribute("aria-sort"));
+  head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+}
+
 function enhance(root) {
   root.querySelectorAll("[data-chart]").forEach((holder) => inView.observe(holder));
   root.querySelectorAll("table[data-csv]").forEach((table) => {
@@ -84,6 +107,7 @@ function enhance(root) {
     if (table.caption) table.caption.append(made);
     else table.parentElement.before(made);
   });
+  root.querySelectorAll("table.names:not(.runs)").forEach(sortable);
   root.querySelectorAll(".advice pre").forEach((lines) => {
     const made = button("Copy", () => copy(made, lines)); // copy.js
     made.setAttribute("aria-live", "polite");

@@ -66,6 +66,26 @@ def test_a_cell_leads_to_its_run(browser: Browser, site: str) -> None:
     visit.close()
 
 
+def test_a_list_is_sorted_by_a_click_on_its_heading(browser: Browser, site: str) -> None:
+    """Figures the largest first, then the other way; names as they are read."""
+    visit = Visit(browser, f"{site}/findings")
+    heads = visit.page.locator("table.names").first.locator("thead th")
+    names = heads.all_inner_texts()
+    column = visit.page.locator(f"table.names >> nth=0 >> tbody tr td:nth-child({names.index('$') + 1})")
+    dearest = [float(text) for text in column.all_inner_texts()]
+    heads.nth(names.index("$")).locator("button").click()
+    assert [float(text) for text in column.all_inner_texts()] == sorted(dearest, reverse=True)
+    heads.nth(names.index("$")).locator("button").click()
+    assert [float(text) for text in column.all_inner_texts()] == sorted(dearest)
+    assert heads.nth(names.index("$")).get_attribute("aria-sort") == "ascending"
+    heads.nth(names.index("what")).locator("button").click()
+    said = visit.page.locator(
+        f"table.names >> nth=0 >> tbody tr td:nth-child({names.index('what') + 1})"
+    ).all_inner_texts()
+    assert said == sorted(said)
+    visit.close()
+
+
 def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, site: str) -> None:
     """A link in a chat shows the state and the node that were talked about."""
     visit = Visit(browser, f"{site}/?at=week")
