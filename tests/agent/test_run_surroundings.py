@@ -16,18 +16,11 @@ import pytest
 from agent.wire.recording import Recording, RecordingEnd, read_recording
 from tests.agent.batches import rows_of
 from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
+from tests.agent.test_run import RUN, environment
 from tests.waiting import PATIENCE_SECONDS, until
 
-ELSEWHERE = ["-P"] if sys.version_info >= (3, 11) else []
-RUN = [sys.executable, *ELSEWHERE, "-m", "gpuledger", "run"]
 CODE = 6
 Ended = subprocess.CompletedProcess[bytes]
-
-
-def environment(**further: str) -> dict[str, str]:
-    """Return our environment without what a launcher may have set around these tests."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "CUDA_", "LOCAL_"))}
-    return ours | further
 
 
 @dataclass
