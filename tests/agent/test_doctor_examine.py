@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.agent.gpu.fake.build import MIB, build, compiler, living
+from tests.agent.gpu.fake.build import MIB, living
 from tests.agent.gpu.fake.situations import lost
 
 ROOT = Path(__file__).parents[2]
@@ -32,14 +30,6 @@ def examined(
         timeout=120,
     )
     return ran.returncode, json.loads(ran.stdout)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the fake driver."""
-    if compiler() is None:
-        pytest.skip("no C compiler: the fake NVIDIA driver cannot be built")
-    return build(tmp_path_factory.mktemp("library"))
 
 
 def test_a_healthy_host_says_what_it_has(tmp_path: Path, library: Path) -> None:

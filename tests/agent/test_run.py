@@ -17,7 +17,7 @@ import pytest
 from agent.wire.recording import Recording, read_recording
 from analyzer.capacity.profile.signature import read_profile
 from tests.agent.batches import rows_of
-from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
+from tests.agent.gpu.fake.build import Scenario, healthy
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until
 
 # -P, as the installed command: a folder of the user's must not be taken for ours.
@@ -388,14 +388,6 @@ def test_steps_are_counted_and_every_byte_passed_on(tmp_path: Path) -> None:
     assert ended.stderr == "bar 1\nbar 2\n", "in text, a return reads as a new line"
     rows = [row for body in recording(tmp_path).batches for row in rows_of(body, "progress")]
     assert sum(row["steps"] for row in rows) == 400
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a driver library that is none."""
-    if compiler() is None:
-        pytest.skip("no C compiler here to build the fake driver library")
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

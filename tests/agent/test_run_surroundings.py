@@ -15,7 +15,7 @@ import pytest
 
 from agent.wire.recording import Recording, RecordingEnd, read_recording
 from tests.agent.batches import rows_of
-from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
+from tests.agent.gpu.fake.build import Scenario, healthy
 from tests.agent.test_run import RUN, environment
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -316,14 +316,6 @@ def test_what_cannot_be_compared_with_is_said_before_the_command_begins(tmp_path
     assert ended.returncode == 2
     assert why in ended.stderr
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a driver library that is none."""
-    if compiler() is None:
-        pytest.skip("no C compiler here to build the fake driver library")
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -11,21 +11,12 @@ from typing import Any
 import pytest
 
 from tests.agent.gpu.fake import situations
-from tests.agent.gpu.fake.build import build, compiler
 from tests.agent.sources.kubelet_stand_in import StandIn, allocatable_response, list_response
 from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[3]
 WHOLE = "GPU-00000001-0000-0000-0000-000000000000"
 SMALL, LARGE = "MIG-00000000-0000-0000-0000-000000000001", "MIG-00000000-0000-0000-0000-000000000003"
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the fake driver's library."""
-    if compiler() is None:
-        pytest.skip("no C compiler: the fake NVIDIA driver cannot be built")
-    return build(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture
