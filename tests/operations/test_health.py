@@ -165,8 +165,8 @@ def test_a_catalogue_that_is_away_is_no_dead_store(config: CollectorConfig, tmp_
             postgres.kill()
             answer = collector.client.get("/readyz")
             assert (answer.status, collector.client.post(body(2)).status) == (200, 200)
-            seen = LakeFiles(collector.store)()
-            assert (seen.ok, seen.refuses) == (False, False)
+            until(lambda: not LakeFiles(collector.store)().ok, "it is seen that the catalogue is away")
+            assert not LakeFiles(collector.store)().refuses
             postgres.start()
             assert until(lambda: LakeFiles(collector.store)().ok, "the catalogue answers")
 
