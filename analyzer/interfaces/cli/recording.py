@@ -102,11 +102,11 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
     """
     with booked(path, price) as made:
         recording, until = made.recording, made.until
-        run = _run(Reader(made.session, made.settings), recording)
-        host = host_side(made.session, recording.header.run_id, recording.header.started_at, until)
-    header, end = recording.header, recording.end
-    why = _too_short(until - header.started_at, end) or _inseparable(header, end)
-    return RecordingReport(str(path), header, end, until, None if why else run, host, made.refused, why)
+        header, end = recording.header, recording.end
+        why = _too_short(until - header.started_at, end) or _inseparable(header, end)
+        run = None if why else _run(Reader(made.session, made.settings), recording)
+        host = host_side(made.session, header.run_id, header.started_at, until)
+    return RecordingReport(str(path), header, end, until, run, host, made.refused, why)
 
 
 def _too_short(microseconds: int, end: RecordingEnd | None) -> str:
