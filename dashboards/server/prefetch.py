@@ -138,14 +138,10 @@ class PrefetchOrder:
         yield from self._ahead(_WHOLE, *(placement(view=view) for view in VIEWS))
         yield self.reports.ahead
         for scope in self.pages.seen():
-            yield from self._ahead(scope, money(), runs(), recommendations())
-            yield from self._ahead(scope, *(placement(view=view) for view in VIEWS))
-            if scope.teams is None:
-                yield from self._ahead(scope, unjudged(), *_home())
-                yield from self._parts(scope)
-            else:  # its overview has no grid, and the runs that it leads to are few
-                parts = (fleet_part(name, FleetAsked()) for name in WARMED)
-                yield from self._ahead(scope, fleet(FleetAsked()), *parts)
+            yield from self._ahead(scope, money(), runs(), recommendations(), *(placement(view=view) for view in VIEWS))
+            of_site = (unjudged(), *_home()) if scope.teams is None else (fleet(FleetAsked()),)
+            yield from self._ahead(scope, *of_site)
+            yield from self._parts(scope)
         yield partial(self.pages.read_ahead, lambda context: context.reader.findings(context.reader.period(None)))
 
     def _ahead(self, scope: Scope, *shown: ReadPage) -> _Making:
@@ -153,8 +149,10 @@ class PrefetchOrder:
             yield partial(self.pages.ahead, page, scope)
 
     def _parts(self, scope: Scope) -> _Making:
-        """Yield what makes the parts of the fleet, then the runs that it leads to."""
+        """Yield what makes the parts of the overview, then the runs that it leads to; of a team those are few."""
         yield from self._ahead(scope, *(fleet_part(name, FleetAsked()) for name in WARMED))
+        if scope.teams is not None:
+            return
         for run_id in self.pages.read_ahead(lambda context: runs_in_view(context.whole)):
             yield from self._ahead(scope, run_page(run_id), *(run_part_page(run_id, name) for name in PARTS))
 
