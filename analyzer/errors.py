@@ -5,6 +5,7 @@ AnalyzerError
 │   └── ProfileError    a file is no capacity profile, or none that can be read
 ├── StaleError      somebody has changed it since it was read
 └── LedgerError     the ledger cannot be made or read; exit 3
+    ├── EmptyLedgerError    it has no hour yet
     └── UnansweredError     who was asked for it does not answer, or refuses; carries the HTTP status
 """
 
@@ -27,6 +28,15 @@ class StaleError(AnalyzerError):
 
 class LedgerError(AnalyzerError):
     """The ledger cannot be made or read."""
+
+
+class EmptyLedgerError(LedgerError):
+    """The ledger has no hour yet: nothing was ingested, or no pass has booked it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the ledger is empty: ingest telemetry (agents, gpuledger import), then run gpuledger admin analyze"
+        )
 
 
 class UnansweredError(LedgerError):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collector.registry.tenant import BookingLease
 
 _LOG = logging.getLogger(__name__)
-ANALYZE_SECONDS = 300.0  # how often, where nobody says
+ANALYZE_SECONDS = 300.0  # from one pass to the next at most, where nobody says
+_LEAST_PAUSE_SECONDS = 30.0
+_PAUSES = 20  # as long as a pass takes: of a small site the running hour is then half a minute old
 _STOPPING_SECONDS = 60  # for a day that is being written; a day is written whole or not at all
 
 _REASONS: dict[type[Exception], str] = {TakenError: "taken", RegistryError: "registry"}
@@ -47,7 +49,7 @@ class Pass:
 
 
 class AnalysisJob:
-    """Runs `analyze` every so often, one pass at a time."""
+    """Runs `analyze` again and again, one pass at a time, at least every so many seconds."""
 
     def __init__(self, analyze: "Callable[[int], Analysis]", every_seconds: float) -> None:
         self._analyze = analyze
@@ -117,7 +119,15 @@ class AnalysisJob:
         while not self._ending.is_set():
             self.once()
             self.after()
-            self._ending.wait(self._every)
+            self._ending.wait(pause_seconds(self._every, self.last.seconds))
+
+
+def pause_seconds(most: float, taken: float | None) -> float:
+    """Return how long to rest after a pass that took so many seconds: a large site keeps its processors for the rest.
+
+    `most` is what the site allows.
+    """
+    return min(most, max(_LEAST_PAUSE_SECONDS, _PAUSES * (taken or 0.0)))
 
 
 _PREFIX = "gpuledger_analysis"

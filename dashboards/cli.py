@@ -44,7 +44,7 @@ def serve(argv: list[str]) -> int:
         type=float,
         default=ANALYZE_SECONDS,
         metavar="SECONDS",
-        help="how often the ledger is brought up to date (default: %(default)g)",
+        help="how often the ledger is brought up to date at least, a small one sooner (default: %(default)g)",
     )
     add_settings(parser)
     options = parser.parse_args(argv)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
-from analyzer.errors import LedgerError
+from analyzer.errors import EmptyLedgerError, LedgerError
 from analyzer.ledger.pending import is_reached
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts, RunWindow
@@ -107,7 +107,6 @@ CLOSED = ("closed", "final")
 STATUSES = ("provisional", "open", "closed", "final")  # from least to most settled
 _SILENT_SHOWN = 3
 _NOT_JUDGED_SHOWN = 40
-EMPTY = "the ledger is empty: ingest telemetry (agents, gpuledger import), then run gpuledger admin analyze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,11 +329,11 @@ def ledger_end(session: Session) -> int:
     """Return the end of the newest hour of a ledger that must have one, microseconds UTC.
 
     Raises:
-        LedgerError: it is empty.
+        EmptyLedgerError: it is empty.
     """
     newest = newest_hour_end(session)
     if newest is None:
-        raise LedgerError(EMPTY)
+        raise EmptyLedgerError
     return newest
 
 

@@ -4,6 +4,7 @@ The shell reads the newest hour alone and is there at once, whatever the size of
 looks at samples, comes as a part of its own.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeVar
@@ -22,20 +23,31 @@ from analyzer.interfaces.text.finding_text import notice_line
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.coverage import rules_in
-from analyzer.period import Period
-from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, within
+from analyzer.ledger.pending import reached_until
+from analyzer.period import Period, local
+from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown, within
 from analyzer.reports.findings import FindingsReport
 from analyzer.reports.reader import Reader
 from analyzer.reports.run_list import most_expensive_runs
 from analyzer.reports.week import WeekReport, by_saving
 from analyzer.states import CLASSES, Class, booking
-from analyzer.text.words import nearest, span_words, symbol
+from analyzer.text.words import counted, money, nearest, percent, span_words, symbol
 from collector.store.session import Session
 from dashboards.pages.finding import listed_findings
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules
 from dashboards.pages.marks import BarSegment, Mark, cost_steps
-from dashboards.pages.read_pages import PAGE, PART, PageState, ReadPage, ReadPages, kind_of, period_view, site_page
+from dashboards.pages.read_pages import (
+    PAGE,
+    PART,
+    PageState,
+    ReadPage,
+    ReadPages,
+    first_steps,
+    kind_of,
+    period_view,
+    site_page,
+)
 
 T = TypeVar("T")
 _At = Literal["now", "week"]
@@ -124,15 +136,44 @@ def shell(context: RequestContext, asked: FleetAsked) -> _View:
         "asked": asked,
         "json_link": _json_link(asked),
         "known": hours,
+        "steps": ()
+        if not is_whole or _has_whole_hour(reader)
+        else first_steps(context, time.time_ns() // 1000, has_figures=True),
         **(_grid(reader, asked, period) if is_whole else {"grid": None}),
         **(_node_or_why(reader, asked, period) if asked.node and is_whole else {"panel": None, "no_panel": None}),
     }
 
 
+def _has_whole_hour(reader: Reader) -> bool:
+    return bool(reader.session.row("SELECT count(*) FROM ledger_hours WHERE status <> 'provisional'")[0])
+
+
 def _grid(reader: Reader, asked: FleetAsked, period: Period) -> _View:
     shown = period if asked.grid_at == "week" else _newest(reader, period)
-    when = "the whole week" if shown is period else span_words(shown.start, shown.end, shown.timezone)
-    return {"grid": fleet_grid(reader.session, shown), "when": when, "asked": asked}
+    grid = {"grid": fleet_grid(reader.session, shown), "asked": asked}
+    if shown is period:
+        return {**grid, "when": "the whole week", "running": None}
+    until = min(shown.end, reached_until(reader.session))
+    is_open = reader.session.row("SELECT status FROM ledger_hours WHERE hour = ?", [shown.start])[0] == "provisional"
+    running = _running(reader, shown, until) if is_open and shown.start < until < shown.end else None
+    end = until if running else shown.end
+    return {**grid, "when": span_words(shown.start, end, shown.timezone), "running": running}
+
+
+def _running(reader: Reader, hour: Period, until: int) -> str:
+    """Return how the hour that is under way goes, as far as it is booked, and what an hour of all its GPUs costs so."""
+    gpus, held = reader.session.row(
+        "SELECT count(DISTINCT gpu_uuid), count(DISTINCT gpu_uuid) FILTER (run_id IS NOT NULL) "
+        "FROM ledger WHERE hour = ?",
+        [hour.start],
+    )
+    went = breakdown(reader.session, hour)
+    shares = [f"{percent(went.of(of).milliseconds, went.milliseconds)} {of}" for of in CLASSES[:2]]
+    words = f"{held:,} of {counted(gpus, 'GPU')} held, {' and '.join(shares)}"
+    if went.priced and went.cost_micros is not None:
+        pace = nearest(went.cost_micros * HOUR_MS * gpus, went.milliseconds)
+        words += f", {money(pace, reader.settings.currency)} per hour"
+    return f"{words} (preliminary, to {local(until, hour.timezone):%H:%M:%S})"
 
 
 def _newest(reader: Reader, period: Period) -> Period:

@@ -20,14 +20,15 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
-from analyzer.errors import ConfigError, LedgerError
+from agent.wire.units import HOUR_US, MINUTE_US
+from analyzer.errors import ConfigError, EmptyLedgerError, LedgerError
 from analyzer.interfaces.api.parameters import BusyError
 from analyzer.interfaces.api.request_service import RequestContext, RequestService, Scope, names_tag
 from analyzer.ledger.coverage import newest_hour_end
-from analyzer.period import Period
+from analyzer.period import Period, local
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text
-from analyzer.text.words import days
+from analyzer.text.words import counted, days, moment_words, plain
 from dashboards.disk_cache import PageRecord
 from dashboards.page_cache import PageCache
 from dashboards.pages.frame import SECURITY, STRICT, Frame
@@ -216,6 +217,56 @@ class PageState:
 
 
 _View = Callable[[RequestContext], Mapping[str, object] | str]
+_FIRST_SECONDS = 10  # after which a page of a server without an hour is asked for again
+_BOOKED_AFTER_US = 5 * MINUTE_US  # an hour's end, at the latest: a pass, and what its last batch took
+_PRICE = """# prices.toml, which gpuledger.toml names:
+# [analyzer] prices = "prices.toml"
+[[price]]
+sku = "{sku}"
+purchase_option = "any"
+usd_per_gpu_hour =   # what this site pays
+from = {month}
+source = "contract"
+as_of = {today}"""
+_TEAM = """# teams.toml, which gpuledger.toml names:
+# [analyzer] teams = "teams.toml"
+[[rule]]
+team = "team-nlp"
+account = "nlp"   # of Slurm"""
+_HEARD = """
+SELECT count(DISTINCT agent), coalesce(min(received_at), $now), (SELECT min(sku) FROM inventory)
+FROM receipts WHERE agent NOT LIKE 'import:%'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """One thing that a new site does first: what is so now, and what to paste where it is to be done, one or other."""
+
+    name: str
+    is_done: bool
+    words: str
+    lines: tuple[str, ...] = ()
+
+
+def first_steps(context: RequestContext, now_us: int, *, has_figures: bool) -> list[FirstStep]:
+    """Return what a site without a whole hour has done, and has still to do."""
+    settings = context.reader.settings
+    agents, since, sku = context.whole.session.row(_HEARD, {"now": now_us})
+    whole = moment_words((since // HOUR_US + 1) * HOUR_US + _BOOKED_AFTER_US, settings.timezone)
+    figures = "The figures below are" if has_figures else "The first figures come a minute after the first batch,"
+    today = local(now_us, settings.timezone)
+    agent = f"gpuledger agent --collector {settings.site_url or 'https://SERVER:8470'}"
+    history = "gpuledger import prometheus \\\n  --url http://prometheus:9090 --since 4w"
+    price = _PRICE.format(sku=plain(sku or "H100-80GB"), month=f"{today:%Y-%m}-01", today=f"{today:%Y-%m-%d}")
+    heard = f"{counted(agents, 'agent')} seen." if agents else "On a GPU host; or what a Prometheus already has."
+    hours = "No price is guessed: until one is known, figures are hours."
+    return [
+        FirstStep("Agent", agents > 0, heard, (agent, history)),
+        FirstStep("Prices", settings.prices is not None, hours, (price,)),
+        FirstStep("Teams", settings.teams is not None, "Until they are known, runs are of no team.", (_TEAM,)),
+        FirstStep("First hour", False, f"{figures} preliminary; the first hour is whole {whole}."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +380,18 @@ class ReadPages:
     def refused(self, shown: ReadPage, scope: Scope, error: Exception) -> Response:
         """Return the page that says what is wrong with what was asked."""
         here = shown.here or shown.asked.here
+        if isinstance(error, EmptyLedgerError) and shown.kind == PAGE and scope.teams is None:
+            return self._first(shown, here)
         page = self.frame.render(shown.refusal, here, None, scope.teams, message=str(error), json_link=WEEK_JSON)
         return HTMLResponse(page, _status_of(error), shown.headers)
+
+    def _first(self, shown: ReadPage, here: str) -> Response:
+        """Return what a site does before its first hour; it asks again by itself until there are figures."""
+        with self._service.context(Scope()) as context:
+            steps = first_steps(context, time.time_ns() // 1000, has_figures=False)
+        page = self.frame.render("first_hour.html", here, steps=steps)
+        soon = {"Refresh": str(_FIRST_SECONDS), "Cache-Control": "no-store"}
+        return HTMLResponse(page, headers={**shown.headers, **soon})
 
     def sheet(self, request: Request, name: str, sheets: Mapping[str, Callable[[RequestContext], Sheet]]) -> Response:
         """Return one of a page's sheets as CSV."""

@@ -55,8 +55,8 @@ def test_a_new_server_has_a_page_too() -> None:
         assert page.status_code == 200
         assert "No agent has sent anything in the past week." in page.text
         assert client.get("/health/agents.csv").status_code == 200
-        assert client.get("/money").status_code == 404
-        assert "the ledger is empty" in client.get("/money").text
+        assert "0 of 4 done" in client.get("/money").text
+        assert client.get("/money/bill.csv").status_code == 404
 
 
 def test_a_browser_is_shown_the_last_seconds_and_a_program_is_told_anew(client: httpx.Client) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.wire.units import DAY_US, HOUR_MS
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError, EmptyLedgerError, LedgerError
 from analyzer.finops.focus.read import digest_of, is_own, read_focus
 from analyzer.finops.reconcile.bill import Bill, Billed, Span, gather
 from analyzer.finops.reconcile.gpu_lines import SkuMap
-from analyzer.ledger.coverage import EMPTY
 from analyzer.period import Calendar
 from analyzer.server_client import ask_server_json
 from analyzer.text.words import some
@@ -268,7 +267,7 @@ def ledger_skus(session: Session) -> list[str]:
     """
     skus = [sku for (sku,) in session.rows("SELECT DISTINCT sku FROM ledger WHERE sku IS NOT NULL ORDER BY sku")]
     if not skus:
-        raise LedgerError(EMPTY)
+        raise EmptyLedgerError
     return skus
 
 

@@ -15,11 +15,10 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from analyzer.capacity.planner.ledger import StoreLedger
-from analyzer.errors import ConfigError, LedgerError
+from analyzer.errors import ConfigError, EmptyLedgerError
 from analyzer.interfaces.api.parameters import READS, MeaninglessError, Paged, Parameters, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.questions.sizing import read_known
-from analyzer.ledger.coverage import EMPTY
 from analyzer.queries.statements import statements
 from analyzer.reports.document import Document, Iso, Listing, Micros, Model, iso
 from analyzer.sizing.fitting import GpuKind
@@ -80,7 +79,7 @@ def _topology_page(context: RequestContext, asked: _TopologyAsked) -> TopologyPa
     place = context.place(asked.cursor, (str,))
     (hour,) = context.whole.session.row("SELECT max(hour) FROM ledger_hours")
     if hour is None:
-        raise LedgerError(EMPTY)
+        raise EmptyLedgerError
     nodes = [node for node in _nodes(context) if _is_wanted(node, asked)]
     after = [node for node in nodes if place is None or node.node > str(place.key[0])]
     shown = after[: asked.limit]

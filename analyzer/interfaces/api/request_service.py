@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.responses import Response
 
-from analyzer.errors import LedgerError
+from analyzer.errors import EmptyLedgerError
 from analyzer.interfaces.api.parameters import (
     BusyError,
     CursorKey,
@@ -21,7 +21,6 @@ from analyzer.interfaces.api.parameters import (
     cursor_text,
     period_of,
 )
-from analyzer.ledger.coverage import EMPTY
 from analyzer.period import Period
 from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.queries.ledger_query import PEOPLE
@@ -142,7 +141,7 @@ class RequestContext:
             return self.reader.period(None)
         first, last = self.session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours")
         if first is None:
-            raise LedgerError(EMPTY)
+            raise EmptyLedgerError
         return period_of(self.reader.calendar, since, until, first, last)
 
 

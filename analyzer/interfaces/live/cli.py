@@ -25,9 +25,9 @@ _HELP = "q quit   c cost   a avoidable   g GPUs   b least busy   space refresh"
 def top(argv: list[str]) -> int:
     """Who holds which GPUs now, what they do with them, and what it costs per hour; with --node, GPU by GPU.
 
-    States and prices are those of the ledger's newest hour (the server books it every minute), the driver's figures
-    those of its last five minutes. In a pipe, or with --once, it prints once. On a GPU host without a server:
-    gpuledger top agent.
+    States and prices are those of the ledger's newest hour (a server books it every half minute, a large one every
+    five), the driver's figures those of its last five minutes. In a pipe, or with --once, it prints once. On a GPU
+    host without a server: gpuledger top agent.
     """
     parser = argparse.ArgumentParser(prog="gpuledger top", description=top.__doc__)
     parser.add_argument("--node", dest="subject", metavar="HOST", help="the GPUs of this host, one by one")
