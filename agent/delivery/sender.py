@@ -193,11 +193,7 @@ class Sender:
             _LOG.info("%s accepts batches again", self._link.url)
             self._trouble = ""
         if sealed < self._sealed_through:
-            _LOG.warning(
-                "the collector has sealed through %d, down from %d: resending what is kept",
-                sealed,
-                self._sealed_through,
-            )
+            _LOG.warning("the collector has lost batches that it had sealed: resending what is kept")
             self._spool.send_again()
         self._sealed_through = sealed
 

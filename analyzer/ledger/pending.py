@@ -25,9 +25,9 @@ from analyzer.ledger.boards import load_boards
 from analyzer.ledger.thresholds import LOOK_AHEAD_MS, Thresholds
 from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
-from collector.lake.damage import lost
 from collector.lake.tiers import kept_from
 from collector.store.lake import tables_with_rows
+from collector.store.noted import lost
 from collector.store.schemas import declared
 from collector.store.seal_mark import COLLECTORS
 from collector.store.session import Session

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 # How and when the upkeep, the seal and the passes did their work: of it no reading of a period says anything.
 OF_THE_WORK = frozenset(
     {"migrations", "receipts", "upkeep", "tier_marks", "tier_due", "sealed_here", "books_place", "booked", "analysis"}
-    | {"analysed_until", "arrivals"}
+    | {"analysed_until", "arrivals", "lake_here", "lost_receipts"}
 )
 COLUMNS_OF_THE_WORK = frozenset({"booked_batch", "booking", "next_booking"})
 KEPT_FROM = "SELECT table_name, max(kept_from) AS kept_from FROM {table} GROUP BY table_name"

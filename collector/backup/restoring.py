@@ -14,7 +14,7 @@ from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.noted import unreadable
 from collector.store.power import sync
-from collector.store.schemas import RECEIPTS
+from collector.store.seal_mark import Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +95,6 @@ def _differing(where: str, then: Mapping[str, int], now: Mapping[str, int]) -> l
 
 _MEGABYTE = 10**6
 
-# Batches that came after the hot file was copied and were sealed before the lake was: their rows are there, so their
-# receipts must be too, or they would count twice when their agents send them again.
-_RECONCILE = """
-INSERT INTO {hot}.receipts ({columns})
-SELECT {columns} FROM lake.main.receipts l
-WHERE batch > (SELECT coalesce(max(batch), 0) FROM {hot}.receipts)
-    AND NOT EXISTS (SELECT 1 FROM {hot}.receipts h WHERE h.stream = l.stream AND h.sequence = l.sequence)
-"""
-
 
 def restore(folder: Path, store: Path) -> Manifest:
     """Make the store that a backup holds at `store`, and return its account. Agents then send what is newer.
@@ -161,8 +152,9 @@ def _reconcile(copy: Layout) -> None:
         return
     point(copy.catalogue, copy.data)
     with Store.open(copy.store, may_lack=True) as store:
-        with store.session() as session, session.transaction():
-            session.execute(_RECONCILE.format(hot=store.hot, columns=RECEIPTS))
+        # Batches that came after the hot file was copied and were sealed before the lake was: their rows are there, so
+        # their receipts must be too, or they would count twice when their agents send them again.
+        Mark.of(store)
         with store.hot_session() as session:
             session.execute("DELETE FROM lake_here")  # the folder that it was sealed into is another
 

@@ -8,10 +8,8 @@ has of damaged files is put back: they never change, so that a whole copy is the
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from agent.wire.tables import TABLES
 from collector.backup.backup_maker import backups, copied
 from collector.backup.manifest import Manifest, sha256
 from collector.errors import BackupError, StoreError
@@ -19,38 +17,25 @@ from collector.lake.file_check import Damage
 from collector.store.books import DATED
 from collector.store.database import Store
 from collector.store.lake import CATALOGUE, delete
-from collector.store.noted import LOST, NOTES, Named, Note, is_there, make_notes, named_files, unreadable, write_notes
+from collector.store.noted import (
+    NOTES,
+    Lost,
+    Named,
+    Note,
+    lost,
+    make_notes,
+    named_files,
+    unreadable,
+    write_lost,
+    write_notes,
+)
 from collector.store.power import sync
-from collector.store.seal_mark import forget_sealed, require_sealed
+from collector.store.seal_mark import Mark, forget_sealed
 from collector.store.session import Session, literal
 
 FOLDER = "set-aside"
 _CLOCKS = ("started_at", "submitted_at", "received_at", "sealed_at")  # the columns that say when a row was, best first
 _END = "ended_at"
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Rows that the lake has lost. `first_at` and `last_at` are None where the file told no times; inclusive."""
-
-    table: str
-    name: str
-    first_at: int | None
-    last_at: int | None
-    rows: int | None
-    reason: str
-    recorded_at: int
-
-
-def lost(session: Session) -> list[Lost]:
-    """Return what was set aside, the oldest first; nothing of a store without a lake.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
-    if not is_there(session, LOST):
-        return []
-    return [Lost(*row) for row in session.rows(f"SELECT * FROM {CATALOGUE}.{LOST} ORDER BY recorded_at, name")]
 
 
 def set_aside(store: Store, damages: Sequence[Damage]) -> list[Lost]:
@@ -93,20 +78,13 @@ def give_up(store: Store) -> list[Lost]:
     if store.lake is None or store.hot is None:
         return []
     with store.session() as session:
-        try:
-            require_sealed(session, store.hot, store.path)
-            return []
-        except StoreError:
-            first, last = session.row(f"SELECT min(sent_at), max(sent_at) FROM {store.hot}.receipts")
-    now_us = time.time_ns() // 1000
-    gone = [Lost(table, "the lake", first, last, None, "the lake is gone", now_us) for table in TABLES]
-    with store.turn, store.session() as session, session.transaction():
-        make_notes(session)
-        for rows in gone:
-            _write(session, rows)
-    with store.hot_session() as hot, hot.transaction():
-        forget_sealed(hot)
-    return gone
+        before = lost(session)
+    with store.turn, store.hot_session() as hot:
+        Mark.of(store)
+        with hot.transaction():
+            forget_sealed(hot)
+    with store.session() as session:
+        return [rows for rows in lost(session) if rows not in before]
 
 
 def _lost(session: Session, damage: Damage, now_us: int) -> list[Lost]:
@@ -116,16 +94,9 @@ def _lost(session: Session, damage: Damage, now_us: int) -> list[Lost]:
         first, last = _span(session, number, now_us)
         part = Lost(damage.table, Path(path).name, first, last, rows, damage.why, now_us)
         if ended is None:  # else its rows are elsewhere since
-            _write(session, part)
+            write_lost(session, part)
             told.append(part)
     return told
-
-
-def _write(session: Session, part: Lost) -> None:
-    session.execute(
-        f"INSERT INTO {CATALOGUE}.{LOST} VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [part.table, part.name, part.first_at, part.last_at, part.rows, part.reason, part.recorded_at],
-    )
 
 
 _DATA = (

@@ -34,7 +34,7 @@ from collector.pipeline.decoding.batch import BatchPart, merged
 from collector.store.database import Store
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
-from collector.store.seal_mark import Mark, note_sealed, require_folder
+from collector.store.seal_mark import Mark, note_found, note_sealed, require_folder
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: in
         with store.hot_session() as session:
             require_folder(session, store.lake.folder)  # a mount may have gone meanwhile
     with store.turn, store.session() as session:
-        mark.catch_up(session)
+        mark.catch_up(session, store.hot)
     _forget(store, mark)
     with store.turn, store.session() as session:
         upto, newest = _reach(session, store, mark.upto, most_rows)
@@ -116,7 +116,8 @@ def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: in
                 now = time.time_ns() // 1000
                 session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
                 sync(store.lake.folder if store.lake else None)  # else a power cut may empty what the catalogue names
-            mark.upto = upto  # here: the registry may fail us after the lake has taken it
+            after, mark.upto = mark.upto, upto  # here: the registry may fail us after the lake has taken it
+        note_found(session, store.hot, mark.collector, after, upto)
     note_written(store, before)
     _forget(store, mark)
     return sealed

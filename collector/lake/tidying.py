@@ -13,7 +13,7 @@ from collector.lake.lake_files import Outcome, writing
 from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.noted import named_files
-from collector.store.seal_mark import COLLECTORS
+from collector.store.seal_mark import COLLECTORS, forget_lost
 from collector.store.sqlite_child import vacuum_sqlite
 
 # A file that no snapshot names is removed once a day ended so long ago; who began to read it is done by then.
@@ -127,6 +127,9 @@ def forget_receipts(store: Store, receipts_before_us: int) -> Outcome:
     if store.hot is not None:
         unsealed = f" AND batch NOT IN (SELECT batch FROM {store.hot}.arrivals)"
         forgotten += _forget(store, f"{store.hot}.receipts", receipts_before_us, unsealed)
+        if store.lake is not None:
+            with store.hot_session() as hot:
+                forget_lost(hot, receipts_before_us)
         if not store.checkpoint():
             said = f"{forgotten} receipts removed; the log is checkpointed later: batches were being written"
             return Outcome(said, forgotten)

@@ -31,7 +31,7 @@ from collector.pipeline.decoding.batch import Batch, BatchPart, merged
 from collector.pipeline.decoding.range_checks import is_interval, pc
 from collector.store.database import Store
 from collector.store.lake import delete
-from collector.store.seal_mark import COLLECTOR_BITS, FIRST_COLLECTOR, BatchNumbers, Mark
+from collector.store.seal_mark import COLLECTOR_BITS, FIRST_COLLECTOR, BatchNumbers, Mark, recalled
 from collector.store.session import Session, literal
 
 MAX_STREAMS = 100_000  # remembered; what is forgotten is looked up again
@@ -47,6 +47,10 @@ class _StreamBook:
     A sequence above the highest is new without a look-up, which is every batch but the repeated ones. For those the
     receipts are read, once for a whole group. `mark` says up to which batch the lake has all; where there is no lake,
     what is committed is as safe as it will ever be.
+
+    Where the lake has lost what was sealed, its streams are recalled: their agents hear a number below any that they
+    have heard, and send all again that they hold, the oldest first, until one comes that is beyond the first that
+    heard so.
     """
 
     def __init__(
@@ -59,19 +63,47 @@ class _StreamBook:
         self._highest: OrderedDict[str, int] = OrderedDict()
         self._sealed: dict[str, int] = {}
         self._unsealed: deque[tuple[int, str, int]] = deque()  # batch, stream, sequence, in the order of commits
-        if mark is not None:
-            self._unsealed.extend(
-                session.rows("SELECT batch, stream, sequence FROM receipts WHERE batch > ? ORDER BY batch", [mark.upto])
-            )
+        self._recalled: dict[str, int | None] = {}  # streams, and the first sequence that heard of it
+        self._recall = -2
+        self._changes = -1  # of the mark, that are known here
+        self.look()
+
+    def look(self) -> None:
+        """Begin anew where the lake is not as it was: the receipts are other ones.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        if self._mark is None or self._changes == self._mark.changes:
+            return
+        changes, upto = self._mark.changes, self._mark.upto
+        waiting = self._session.rows(
+            "SELECT batch, stream, sequence FROM receipts WHERE batch > ? ORDER BY batch", [upto]
+        )
+        self._recalled = dict.fromkeys(recalled(self._session))
+        self._recall = -time.time_ns() // 10**9  # an agent that is recalled again has heard of the first
+        self._unsealed = deque(waiting)
+        self._highest.clear()
+        self._sealed.clear()
+        self._changes = changes
 
     def highest(self, stream: str) -> int:
         """Return the highest committed sequence of a stream that was learned of or advanced; -1 where there is none."""
         return self._highest.get(stream, -1)
 
-    def sealed(self, stream: str) -> int:
-        """Return the highest sequence of such a stream that is safe where every reader finds it; -1 where none is."""
+    def sealed(self, stream: str, sequence: int) -> int:
+        """Return the highest sequence of such a stream that is safe where every reader finds it; -1 where none is.
+
+        `sequence` is the one that is answered. Below -1 is a recall.
+        """
         if self._mark is None:
             return self.highest(stream)
+        if stream in self._recalled:
+            first = self._recalled[stream]
+            if first is None or sequence <= first:
+                self._recalled[stream] = sequence if first is None else first
+                return self._recall
+            del self._recalled[stream]
         while self._unsealed and self._unsealed[0][0] <= self._mark.upto:
             _, passed, sequence = self._unsealed.popleft()
             if passed in self._highest:
@@ -233,7 +265,7 @@ class Receipt:
     `sealed_through` is the highest sequence of the stream that the lake has: up to there an agent may forget. Where
     there is no lake it is the highest that is committed, since nothing will ever be safer. It passes over gaps on
     purpose: an agent sends oldest first and one at a time, so what is missing below was dropped or refused, and will
-    never come.
+    never come. Below -1 it asks for all that the agent holds: the lake has lost what was sealed into it.
     """
 
     sequence: int
@@ -281,6 +313,7 @@ class BatchCommit:
         Raises:
             StoreError: nothing of the group was stored, or nobody knows whether a power cut would leave it.
         """
+        self._streams.look()
         taken = self._streams.hashes(map(_key, batches))
         fresh: dict[StreamKey, Batch] = {}
         for batch in batches:
@@ -313,7 +346,7 @@ class BatchCommit:
             return BatchError(
                 409, "conflict", f"stream {stream} has used sequence {sequence} for another batch; start a new stream"
             )
-        return Receipt(sequence, self._streams.sealed(stream), repeated)
+        return Receipt(sequence, self._streams.sealed(stream, sequence), repeated)
 
     def _commit(self, numbered: list[tuple[int, Batch]]) -> None:
         with self._session.transaction():

@@ -19,7 +19,7 @@ from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake
 from collector.store.noted import named_files
 from collector.store.power import Safety, make_private, mend
 from collector.store.schemas import migrate, require_current
-from collector.store.seal_mark import know_folder, require_data, require_folder, require_lake, require_sealed
+from collector.store.seal_mark import know_lake, require_data, require_folder, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
 
 T = TypeVar("T")
@@ -210,17 +210,17 @@ class Store:
         with Session(self._connection.cursor()) as session:
             attach(session, lake, read_only=read_only or self.hot is None)
             if not may_lack:
-                self._require_whole(session, lake)
+                self._require_whole(session, lake, read_only=read_only)
         if not read_only:
             with self.hot_session() as session:
                 books.make_book_tables(session)
-                if self.path is not None and lake.folder is not None and not may_lack:
+                if self.path is not None and not may_lack:
                     with Session(self._connection.cursor()) as catalogue:
-                        know_folder(catalogue, session, lake.folder)
+                        know_lake(catalogue, session, lake.folder)
 
-    def _require_whole(self, session: Session, lake: LakeSettings) -> None:
+    def _require_whole(self, session: Session, lake: LakeSettings, *, read_only: bool) -> None:
         if self.hot is not None:
-            require_sealed(session, self.hot, self.path)
+            require_sealed(session, self.hot, self.path, read_only=read_only)
         if lake.folder is not None:
             require_data(lake.folder, [file.path for file in named_files(session)], self.path)
 

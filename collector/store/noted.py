@@ -143,6 +143,42 @@ def named_files(session: Session, *, since: int = -1) -> list[Named]:
     return list({file.path: file for file in files}.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Rows that the lake has lost. `first_at` and `last_at` are None where the file told no times; inclusive."""
+
+    table: str
+    name: str
+    first_at: int | None
+    last_at: int | None
+    rows: int | None
+    reason: str
+    recorded_at: int
+
+
+def lost(session: Session) -> list[Lost]:
+    """Return what was set aside, the oldest first; nothing of a store without a lake.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    if not is_there(session, LOST):
+        return []
+    return [Lost(*row) for row in session.rows(f"SELECT * FROM {CATALOGUE}.{LOST} ORDER BY recorded_at, name")]
+
+
+def write_lost(session: Session, part: Lost) -> None:
+    """Write down rows that the lake has lost, within the caller's transaction.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    session.execute(
+        f"INSERT INTO {CATALOGUE}.{LOST} VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [part.table, part.name, part.first_at, part.last_at, part.rows, part.reason, part.recorded_at],
+    )
+
+
 def write_notes(store: OpenStore, notes: Sequence[Note]) -> None:
     """Write down what was seen of these files, in place of what was noted before.
 

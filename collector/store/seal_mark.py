@@ -7,15 +7,25 @@ the later word on an allocation wins whoever took it, and one collector's are co
 A hot file notes up to where it has forgotten what it sealed: a lake that has not got that is not its lake, or has lost
 it. A disk that was not mounted looks like an empty folder. Whoever made a new lake there would tell, of all that was
 ever measured, that nothing was.
+
+The lake may be its own and older: a failover lost the last commits, or an older copy was put back. The receipts of what
+was sealed since are forgotten then, and agents are asked for what they still hold. What nobody brings again is written
+down as lost.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.wire.tables import TABLES
 from collector.errors import StoreError
-from collector.store.lake import LakeSettings
+from collector.store.lake import CATALOGUE, LakeSettings
+from collector.store.noted import LOST, Lost, make_notes, write_lost
+from collector.store.schemas import RECEIPTS
 from collector.store.session import OpenStore, Session
+
+_LOG = logging.getLogger(__name__)
 
 COLLECTOR_BITS = 8
 COLLECTORS = 1 << COLLECTOR_BITS
@@ -40,21 +50,32 @@ FIRST_COLLECTOR = 0  # of a site with one collector
 
 
 class Mark:
-    """What a collector has sealed. `upto` only grows, and is an integer, so that threads need no lock to read it."""
+    """What a collector has sealed. `upto` and `changes` are integers, so that threads need no lock to read them.
+
+    `upto` grows, and falls only where the lake did. `changes` counts how often it was found elsewhere than it was left.
+    """
 
     def __init__(self, collector: int, upto: int) -> None:
         self.collector = collector
         self.upto = upto
+        self.changes = 0
 
-    def catch_up(self, session: Session) -> None:
-        """Move to where the lake has it: it may have taken a sealing whose answer was lost on the way.
+    def catch_up(self, session: Session, hot: str | None) -> None:
+        """Move to where the lake has it, and bring the receipts of the hot file into line with it.
+
+        The lake may have taken a sealing whose answer was lost on the way, be newer than the hot file, or older.
 
         Raises:
-            StoreError: the lake cannot be read.
+            StoreError: the lake cannot be read; or it is older, and does not take down what it lacks, as a standby.
         """
-        told = "SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?"
-        (upto,) = session.row(told, [self.collector])
-        self.upto = max(self.upto, int(upto))
+        told = _told(session, self.collector)
+        if told == self.upto:
+            return
+        if told < self.upto:
+            _fall_back(session, hot, self.collector, told)
+        _know_receipts(session, hot, self.collector, told)
+        self.upto = told
+        self.changes += 1
 
     @classmethod
     def of(cls, store: OpenStore, collector: int = FIRST_COLLECTOR) -> "Mark":
@@ -65,16 +86,154 @@ class Mark:
         """
         if store.lake is None:
             return cls(collector, 0)
-        mark = cls(collector, 0)
-        with store.session() as session:
-            mark.catch_up(session)
-        return mark
+        with store.turn, store.session() as session:
+            known = dict(session.rows(f"SELECT collector, max(upto) FROM {store.hot}.sealed_here GROUP BY collector"))
+            marks = {each: cls(each, known.get(each, 0)) for each in (*known, collector)}
+            for mark in marks.values():
+                mark.catch_up(session, store.hot)
+        return marks[collector]
+
+
+def _told(session: Session, collector: int) -> int:
+    told = "SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?"
+    return int(session.row(told, [collector])[0])
+
+
+# What was sealed and is not in the lake. Its rows began when the batch before it was sent, as far as that is known.
+_GONE = """
+WITH gone AS (
+    SELECT * FROM {hot}.receipts WHERE batch & {bits} = {collector} AND batch > {told}
+        AND batch <= (SELECT max(upto) FROM {hot}.sealed_here WHERE collector = {collector})
+), kept AS (
+    SELECT stream, max(sent_at) AS sent_at FROM {hot}.receipts
+    WHERE batch <= {told} AND stream IN (SELECT stream FROM gone) GROUP BY stream
+)
+INSERT INTO {hot}.lost_receipts
+SELECT {collector}, g.agent, g.stream, g.sequence,
+    coalesce(lag(g.sent_at) OVER (PARTITION BY g.stream ORDER BY g.sequence), k.sent_at, g.sent_at), g.sent_at
+FROM gone g LEFT JOIN kept k USING (stream)
+WHERE NOT EXISTS (SELECT 1 FROM {hot}.lost_receipts l WHERE l.stream = g.stream AND l.sequence = g.sequence)
+"""
+
+
+def _fall_back(session: Session, hot: str | None, collector: int, told: int) -> None:
+    """Forget the receipts of what was sealed and the lake lacks, once the lake has written down what that is.
+
+    Raises:
+        StoreError: the lake takes nothing: it may be a standby that will be where we are; or the hot file refuses.
+    """
+    with session.transaction():
+        session.execute(_GONE.format(hot=hot, bits=COLLECTORS - 1, collector=collector, told=told))
+    _write_lost(session, hot, collector)
+    with session.transaction():
+        session.execute(
+            f"DELETE FROM {hot}.receipts WHERE batch & {COLLECTORS - 1} = {collector} AND batch > {told} "
+            f"AND batch <= (SELECT max(upto) FROM {hot}.sealed_here WHERE collector = {collector})"
+        )
+        session.execute(f"UPDATE {hot}.sealed_here SET upto = {told} WHERE collector = {collector}")
+    batches, agents, first, last = session.row(
+        "SELECT count(*), count(DISTINCT agent), make_timestamp(min(first_at)), make_timestamp(max(last_at)) "
+        f"FROM {hot}.lost_receipts WHERE collector = {collector}"
+    )
+    _LOG.error(
+        "the lake is older than what was sealed into it: it lacks %d batches of %d agents, %s to %s UTC; agents are "
+        "asked for what they still hold, and gpuledger admin doctor says what nobody has",
+        *(batches, agents, first, last),
+    )
+
+
+def _know_receipts(session: Session, hot: str | None, collector: int, told: int) -> None:
+    """Take the receipts of what the lake has and the hot file does not know; what waits here and is there goes.
+
+    The hot file may be older than the lake, or a newer lake may have come back.
+
+    Raises:
+        StoreError: the lake cannot be read, or the hot file refuses.
+    """
+    ours = f"batch & {COLLECTORS - 1} = {collector}"
+    twice = (
+        f"SELECT h.batch FROM {hot}.receipts h JOIN lake.main.receipts l USING (stream, sequence) "
+        f"WHERE h.{ours} AND l.{ours} AND h.batch > {told} AND l.batch <= {told}"
+    )
+    with session.transaction():
+        if batches := [batch for (batch,) in session.rows(twice)]:
+            for table in ("arrivals", "receipts"):
+                session.execute(f"DELETE FROM {hot}.{table} WHERE list_contains(?, batch)", [batches])
+        session.execute(
+            f"INSERT INTO {hot}.receipts ({RECEIPTS}) SELECT {RECEIPTS} FROM lake.main.receipts l WHERE {ours} "
+            f"AND batch <= {told} AND NOT EXISTS "
+            f"(SELECT 1 FROM {hot}.receipts h WHERE h.stream = l.stream AND h.sequence = l.sequence)"
+        )
+    note_found(session, hot, collector, 0, told)
+
+
+def note_found(session: Session, hot: str | None, collector: int, after: int, upto: int) -> None:
+    """Strike from what is lost what these batches have brought again.
+
+    Raises:
+        StoreError: the lake or the hot file refuses.
+    """
+    lost = f"{hot}.lost_receipts"
+    if not session.rows(f"SELECT 1 FROM {lost} WHERE collector = {collector} LIMIT 1"):
+        return
+    found = (
+        f"EXISTS (SELECT 1 FROM {hot}.receipts r WHERE r.batch > {after} AND r.batch <= {upto} "
+        f"AND r.stream = {lost}.stream AND r.sequence = {lost}.sequence)"
+    )
+    if session.rows(f"SELECT 1 FROM {lost} WHERE collector = {collector} AND {found} LIMIT 1"):
+        with session.transaction():
+            session.execute(f"DELETE FROM {lost} WHERE collector = {collector} AND {found}")
+        _write_lost(session, hot, collector)
+
+
+def _write_lost(session: Session, hot: str | None, collector: int) -> None:
+    """Write down in the lake of when that is which it lacks, in the place of what was written before.
+
+    Raises:
+        StoreError: the lake takes nothing.
+    """
+    span = f"SELECT min(first_at), max(last_at) FROM {hot}.lost_receipts WHERE collector = {collector}"
+    first, last = session.row(span)
+    name, now_us = f"{LOST_BATCHES} {collector}", time.time_ns() // 1000
+    with session.transaction():
+        make_notes(session)
+        session.execute(f"DELETE FROM {CATALOGUE}.{LOST} WHERE name = ?", [name])
+        for table in TABLES if first is not None else ():
+            write_lost(session, Lost(table, name, first, last, None, _LACKS, now_us))
+
+
+LOST_BATCHES = "batches of collector"  # what is lost is called so, with its number, where it is not a file
+_LACKS = "the lake was lost, or an older one put back"
+
+
+def recalled(hot: Session) -> list[str]:
+    """Return the streams whose agents are asked for what they still hold.
+
+    Raises:
+        StoreError: the hot file refuses.
+    """
+    return [stream for (stream,) in hot.rows("SELECT DISTINCT stream FROM lost_receipts")]
+
+
+def forget_lost(hot: Session, before_us: int) -> None:
+    """Ask nobody any more for what was lost before; that it is lost stays written down in the lake.
+
+    Raises:
+        StoreError: the hot file refuses.
+    """
+    old = f"SELECT collector FROM lost_receipts GROUP BY collector HAVING max(last_at) < {before_us}"
+    if hot.rows(old):
+        hot.execute(f"DELETE FROM lost_receipts WHERE collector IN ({old})")
 
 
 _SEALED_HERE = "CREATE TABLE IF NOT EXISTS sealed_here (collector BIGINT, upto BIGINT, catalogue VARCHAR)"
 _NOWHERE = "SELECT 1 FROM receipts WHERE row_count > 0 AND batch NOT IN (SELECT batch FROM arrivals) LIMIT 1"
 
 
+_LOST_HERE = """
+CREATE TABLE IF NOT EXISTS lost_receipts (
+    collector BIGINT, agent VARCHAR, stream VARCHAR, sequence BIGINT, first_at BIGINT, last_at BIGINT)
+"""
 _LAKE_HERE = "CREATE TABLE IF NOT EXISTS lake_here (id VARCHAR)"
 # The catalogue's own, which a copy of it keeps.
 _ID = "SELECT schema_uuid::VARCHAR FROM __ducklake_metadata_lake.ducklake_schema ORDER BY begin_snapshot LIMIT 1"
@@ -84,6 +243,7 @@ def make_sealed_table(hot: Session) -> None:
     """Make the hot file's tables of this module; only a store with a lake needs them."""
     hot.execute(_SEALED_HERE)
     hot.execute(_LAKE_HERE)
+    hot.execute(_LOST_HERE)
 
 
 def _sign(folder: Path, lake_id: str) -> Path:
@@ -91,15 +251,16 @@ def _sign(folder: Path, lake_id: str) -> Path:
     return folder / f"gpuledger-lake-{lake_id}"
 
 
-def know_folder(session: Session, hot: Session, folder: Path) -> None:
-    """Put the lake's sign into its folder, and write down here which that is.
+def know_lake(session: Session, hot: Session, folder: Path | None) -> None:
+    """Write down here which lake it is, and put its sign into its folder, where it has one.
 
     Raises:
         StoreError: the folder cannot be written, or the catalogue not be read.
     """
     (lake_id,) = session.row(_ID)
     try:
-        _sign(folder, lake_id).mkdir(0o700, exist_ok=True)
+        if folder is not None:
+            _sign(folder, lake_id).mkdir(0o700, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write to the lake's folder {folder}: {error.strerror}") from error
     if hot.rows("SELECT id FROM lake_here") != [(lake_id,)]:
@@ -172,11 +333,13 @@ def require_lake(hot: Session, path: Path | None, lake: LakeSettings | None) -> 
         raise StoreError(f"there is no lake at {where}, and this store has sealed its samples into one: {_out(path)}")
 
 
-def require_sealed(session: Session, hot: str, path: Path | None) -> None:
-    """See that the lake has what this hot file has sealed into it.
+def require_sealed(session: Session, hot: str, path: Path | None, *, read_only: bool) -> None:
+    """See that the lake is the one that this hot file has sealed into, and for a reader that it has all of that.
+
+    Who writes goes on with an older one (`Mark`).
 
     Raises:
-        StoreError: it has not, or it does not answer.
+        StoreError: it is not, or it does not answer.
     """
     try:
         sealed = session.rows(f"SELECT collector, upto FROM {hot}.sealed_here")
@@ -184,10 +347,15 @@ def require_sealed(session: Session, hot: str, path: Path | None) -> None:
         if "does not exist" in str(error):  # DuckDB's list of tables would count the rows of each of the lake's
             return
         raise
-    for collector, upto in sealed:
-        (told,) = session.row("SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?", [collector])
-        if told < upto:
-            raise StoreError(f"the lake of {path} lacks what this store has sealed into it: {_out(path)}")
+    older = [told for collector, upto in sealed if (told := _told(session, collector)) < upto]
+    known = session.rows(f"FROM {hot}.lake_here")
+    if older and (known != session.rows(_ID) if known else 0 in older):
+        raise StoreError(f"the lake of {path} lacks what this store has sealed into it: {_out(path)}")
+    if older and read_only:
+        raise StoreError(
+            f"the lake of {path} is older than what this store has sealed into it: put the newer one back; or start "
+            "gpuledger serve, which goes on with this one and asks agents for what they still hold"
+        )
 
 
 def require_data(folder: Path, files: list[Path], path: Path | None) -> None:

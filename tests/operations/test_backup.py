@@ -96,7 +96,7 @@ def test_what_came_between_the_halves_counts_once_when_it_is_sent_again(
 
 def test_the_other_order_would_lose(site: Site, folder: Path, tmp_path: Path) -> None:
     """Why the hot file comes first: what is sealed between a lake's copy and a hot file's is in neither."""
-    with pytest.raises(StoreError, match="lacks what this store has sealed"):
+    with pytest.raises(StoreError, match="older than what this store has sealed"):
         interrupted(site, folder, site.seal, lake_first=True)
     assert backups(folder) == []
 

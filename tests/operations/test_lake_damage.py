@@ -22,7 +22,7 @@ from collector.config import CollectorConfig
 from collector.errors import BackupError, StoreError
 from collector.http.health import LakeFiles
 from collector.lake.compaction import compact
-from collector.lake.damage import FOLDER, lost, set_aside
+from collector.lake.damage import FOLDER, set_aside
 from collector.lake.file_check import check as look_through
 from collector.lake.file_check import glanced
 from collector.lake.tidying import check_files
@@ -30,7 +30,7 @@ from collector.registry import open_registry
 from collector.store.books import mirror
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, default_lake
-from collector.store.noted import NOTES, named_files
+from collector.store.noted import NOTES, lost, named_files
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 from tests.operations.site import Site
 
@@ -287,22 +287,18 @@ def test_a_restored_store_takes_its_own_folder(mounted: tuple[Path, LakeSettings
         assert list((tmp_path / "new" / "store.duckdb.lake" / "data").glob("gpuledger-lake-*"))
 
 
-def test_an_older_lake_is_not_taken_for_the_present_one(path: Path) -> None:
-    """What was sealed after it would be nowhere: neither in the lake nor in the hot file."""
-    folder = path.parent / f"{path.name}.lake"
-    shutil.copytree(folder, path.parent / "older")
-    with Site(path) as site:
-        site.take(range(720, 1080))
-        site.seal()
-    shutil.rmtree(folder)
-    (path.parent / "older").rename(folder)
-    with pytest.raises(StoreError, match="lacks what this store has sealed"):
-        Store.open(path)
+def test_a_lake_that_is_given_up_is_begun_anew(path: Path) -> None:
+    """What agents still hold of it they may send: it was answered "repeated", and was nowhere."""
+    shutil.rmtree(path.parent / f"{path.name}.lake")
+    with pytest.raises(StoreError, match="mount the disk"):
+        Store.open(path, lake=default_lake(path))
     assert aside(["--all", "--store", str(path)]) == 0
     with Site(path) as site:
-        assert site.rows() == 1440
+        assert site.rows() == 0
         with site.store.session() as session:
-            assert {rows.reason for rows in lost(session)} == {"the lake is gone"}
+            assert {rows.name for rows in lost(session)} == {"batches of collector 0"}
+        assert site.take(range(700, 721)) == [False] * 21
+        assert site.rows() == 42
 
 
 @pytest.fixture

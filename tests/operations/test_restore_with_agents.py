@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from tests.waiting import until
 class Host:
     """An agent's spool and sender, which the test turns by hand."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, node: str = "n14") -> None:
+        self._node = node
         self._spool = Spool(SegmentStore(folder), 10**8, 10**8)
         self._sender: Sender | None = None
 
@@ -43,13 +45,18 @@ class Host:
     def read(self, count: int) -> None:
         """Put batches into the spool, each of one sample."""
         for _ in range(count):
-            self._spool.append(_batch)
+            self._spool.append(partial(_batch, self._node))
 
     def deliver(self) -> None:
         """Send what waits."""
         assert self._sender is not None
         while self._spool.waiting:
             assert self._sender.step(0) == 0.0
+
+    @property
+    def held(self) -> int:
+        """How many batches it could send again."""
+        return len(self._spool._kept) + self._spool.waiting
 
     def close(self) -> None:
         """End as an agent does."""
@@ -58,11 +65,17 @@ class Host:
         self._spool.close()
 
 
-def _batch(stream: str, sequence: int) -> bytes:
+def _batch(node: str, stream: str, sequence: int) -> bytes:
     now = time.time_ns() // 1000
-    row: dict[str, Any] = {"node": "n14", "gpu_uuid": "GPU-0", "started_at": now - 1000, "ended_at": now, "up": True}
+    row: dict[str, Any] = {
+        "node": node,
+        "gpu_uuid": f"GPU-{node}",
+        "started_at": now - 1000,
+        "ended_at": now,
+        "up": True,
+    }
     tables = {"gpu_samples": [row | {"memory_used_bytes": sequence}]}
-    return encode(agent="n14", stream=stream, sequence=sequence, sent_at=now, tables=tables)
+    return encode(agent=node, stream=stream, sequence=sequence, sent_at=now, tables=tables)
 
 
 def delivered(collector: Running) -> list[int]:

@@ -10,12 +10,13 @@ from agent.wire.units import DAY_US, SECOND_US, WEEK_SECONDS
 from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, count, length_words, size, some
 from collector.backup.backup_maker import backups
 from collector.backup.manifest import Manifest, place_of
+from collector.cli.table import utc_text
 from collector.errors import BackupError, StoreError
-from collector.lake.damage import lost
 from collector.lake.file_check import damage_sentence, glanced
 from collector.lake.lake_files import LakeFile, files
 from collector.lake.retention import Keeping
-from collector.store.noted import named_files
+from collector.store.noted import lost, named_files
+from collector.store.seal_mark import LOST_BATCHES
 from collector.tier_tables import layouts, tier_of
 
 _OLD_BACKUP_SECONDS = WEEK_SECONDS
@@ -67,7 +68,11 @@ def _lake(sight: Sight) -> Iterator[CheckLine]:
 
 
 def _files(sight: Sight) -> Iterator[CheckLine]:
-    """Say which files are damaged or gone, how many nobody has read yet, and what was set aside."""
+    """Say what is lost, which files are damaged or gone, and how many nobody has read yet."""
+    gone = lost(sight.session)
+    for name, first, last in sorted({(e.name, e.first_at, e.last_at) for e in gone if e.name.startswith(LOST_BATCHES)}):
+        words = f"the lake has lost {name}, {utc_text(first or 0)} to {utc_text(last or 0)} UTC"
+        yield CheckLine("note", f"{words}: nobody has sent them again, and what they had is not measured")
     if sight.store.lake is None or sight.store.lake.folder is None:
         yield CheckLine("unseen", "the lake's files lie in an object store, which looks after them itself")
         return
@@ -84,10 +89,10 @@ def _files(sight: Sight) -> Iterator[CheckLine]:
         oldest = min((file.checked_at for file in known), default=sight.now_us)
         ago = length_words(max(0.0, (sight.now_us - oldest) / SECOND_US))
         yield CheckLine("ok", f"every file of the lake was as it was written, when it was read within the last {ago}")
-    gone = lost(sight.session)
-    if gone:
-        named = some([f"{each.name} of {each.table}" for each in gone])
-        yield CheckLine("note", f"{count(len(gone), 'file')} set aside; what it had is not measured: {named}")
+    aside = [f"{each.name} of {each.table}" for each in gone if not each.name.startswith(LOST_BATCHES)]
+    if aside:
+        named = some(aside)
+        yield CheckLine("note", f"{count(len(aside), 'file')} set aside; what it had is not measured: {named}")
 
 
 def _unsealed(sight: Sight) -> CheckLine:
