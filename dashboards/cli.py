@@ -57,6 +57,7 @@ def serve(argv: list[str]) -> int:
         return _OK
     load("dashboards.server.app")  # not above: a collector alone starts without the pages, in half of the time
     from dashboards.server.app import ServerConfig, create_server
+    from dashboards.server.sign_in import OidcSettings
 
     settings = Settings.read(file)
     price_book(settings)  # what is wrong with them is said now, and not by the first analysis
@@ -64,8 +65,15 @@ def serve(argv: list[str]) -> int:
     model_book(settings)
     policy_book(settings)
     mail, alarms = MailSettings.read(file, TABLES), AlarmSettings.read(file, TABLES)
+    oidc, provider = OidcSettings.read(file, TABLES), None
+    if oidc.issuer:
+        from dashboards.server.oidc import Oidc  # who has keys alone loads no authlib
+
+        provider = Oidc(oidc, settings.site_url)
     with open_store(config) as store:
-        server = ServerConfig(config, settings, options.analyze_every, options.only is None, alarms, mail)
+        server = ServerConfig(
+            config, settings, options.analyze_every, options.only is None, alarms, mail, False, oidc, provider
+        )
         app = create_server(server, store)
         require_way_in(app.state.access, config, file)
         listen(app, config, "the page is at %s/")

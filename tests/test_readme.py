@@ -18,6 +18,7 @@ from analyzer.prices.price_book import price_book
 from analyzer.settings.settings import Advising, Guards, Settings
 from collector.config import CollectorConfig
 from collector.config import load as load_collector
+from dashboards.server.sign_in import OidcSettings
 from gpuledger import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +29,7 @@ PAGES = tuple(sorted((ROOT / "docs").glob("*.md")))
 _BLOCKS = re.compile(r"^ *```\w*\n.*?^ *```$", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 PACKAGES = ("agent", "collector", "analyzer")
-TABLES = (*PACKAGES, "placement", "mail", "alarms", "model")  # of the one settings file
+TABLES = (*PACKAGES, "placement", "mail", "alarms", "model", "oidc")  # of the one settings file
 
 
 def section(text: str, name: str) -> str:
@@ -53,6 +54,8 @@ def settings_keys(package: str) -> list[Field[Any]]:
         return list(fields(AlarmSettings))
     if package == "mail":
         return list(fields(MailSettings))
+    if package == "oidc":
+        return list(fields(OidcSettings))
     if package == "model":
         return list(fields(ModelSettings))
     tops = {"agent": AgentConfig, "collector": CollectorConfig, "analyzer": Settings}

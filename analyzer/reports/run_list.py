@@ -71,6 +71,8 @@ SELECT run_id, place, total, known.name, known.team, known.gpus, known.sku, held
 FROM held JOIN found USING (run_id) LEFT JOIN runs AS known USING (run_id)
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, held.cost_micros IS NULL ORDER BY place
 """
+_OF_USER = "SELECT run_id FROM runs AS known WHERE {conditions}"
+_RUNS_OF_USER_MOST = 100_000
 _ALL = 2**62
 
 
@@ -78,11 +80,13 @@ _ALL = 2**62
 class RunSearch:
     """Which runs are looked for; None is any. `text` is part of a name, id, project, model, queue, stage or node.
 
-    `people` is whether it may be part of a user's name too.
+    `people` is whether it may be part of a user's name too. `user` is one user's name, as the scheduler has it or with
+    the domain that a provider of sign-in adds.
     """
 
     text: str | None = None
     team: str | None = None
+    user: str | None = None
     sku: str | None = None
     state: RunState | None = None
     sort: Sort = "cost"
@@ -101,6 +105,8 @@ class RunSearch:
             found["text"] = f"({named} OR {on_node})"
         if self.team:
             found["team"] = "known.team = $team"
+        if self.user:
+            found["user"] = "known.owner IN ($user, split_part($user, '@', 1))"
         if self.sku:
             found["sku"] = "run_id IN (SELECT run_id FROM held WHERE sku = $sku)"
         values: dict[str, object] = {name: getattr(self, name) for name in found}
@@ -138,6 +144,25 @@ def search_runs(session: Session, period: Period, asked: RunSearch, most: int, s
         known[run_id] = (name or run_id.rsplit("/", 1)[-1], team, gpus, sku)
     runs = (RunSummary(run_id, *known[run_id], Breakdown(fold(counts))) for run_id, counts in counted.items())
     return RunPage(tuple(runs), rows[0][2] if rows else 0)
+
+
+def user_breakdown(session: Session, period: Period, user: str) -> Breakdown:
+    """Return where the time of all runs of a user went in a period."""
+    conditions, values = RunSearch(user=user).conditions
+    own = f"l.run_id IN ({_OF_USER.format(conditions=conditions)})"
+    rows = session.rows(
+        "SELECT l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros) "
+        f"{ledger_source(['l.hour >= $start', 'l.hour < $end', own])} GROUP BY l.state, l.cause, l.cost_micros IS NULL",
+        values | {"start": period.start, "end": period.end},
+    )
+    return Breakdown(fold((state, cause, milliseconds, cost) for state, cause, milliseconds, cost in rows))
+
+
+def user_runs(session: Session, user: str) -> frozenset[str]:
+    """Return the ids of a user's runs, of so many as are looked at."""
+    conditions, values = RunSearch(user=user).conditions
+    rows = session.rows(f"{_OF_USER.format(conditions=conditions)} LIMIT {_RUNS_OF_USER_MOST}", values)
+    return frozenset(run_id for (run_id,) in rows)
 
 
 def list_runs(session: Session, period: Period, currency: str, order: Order) -> RunList:

@@ -95,7 +95,7 @@ DEFAULT = Guards()
 KEYS = (*keys_of(Guards), *keys_of(Advising))
 
 
-TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model")
+TABLES = ("agent", "collector", "analyzer", TABLE, "mail", "alarms", "model", "oidc")
 # A key that [mail] and [alarms] once had, with what has taken its place.
 SITE_ADDRESS = {
     "base_url": "site_url of [analyzer], or GPULEDGER_ANALYZER_SITE_URL: one for mails, alarms, alerts and cookies"

@@ -1,14 +1,22 @@
-"""Templates: everything is escaped unless one says otherwise, and none does; what is missing never passes for empty."""
+"""Templates, and the scripts of the documents that they make.
 
+Everything is escaped unless a template says otherwise, and none does; what is missing never passes for empty. A
+document has the scripts that draw its figures inside, the part of plotly.js that ours need and draw.js: one file that
+opens anywhere without a network. Its policy lets nothing run but these two, by their hashes, and nothing be loaded.
+"""
+
+import base64
+import hashlib
 from functools import lru_cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from analyzer.charts.scripts import policy, scripts
 from analyzer.text.words import owner_word
 
 TEMPLATES = Path(__file__).parent / "templates"
+PLOTLY, DRAW = (Path(__file__).parents[1] / "charts" / name for name in ("plotly.min.js", "draw.js"))
 
 
 def environment_of(*folders: Path) -> Environment:
@@ -29,3 +37,25 @@ def environment() -> Environment:
     made.globals |= {"policy": policy, "scripts": scripts}
     made.filters["owner"] = owner_word
     return made
+
+
+@lru_cache(maxsize=1)
+def scripts() -> Markup:
+    """Return the scripts of a document; both are ours, and neither has an end of a script within it."""
+    return Markup("\n").join(Markup("<script>{}</script>").format(Markup(text)) for text in _texts())  # noqa: S704
+
+
+@lru_cache(maxsize=2)
+def policy(ours: str = "") -> str:
+    """Return what a browser may load and run of a document; `ours` is where else a server's pages take theirs from."""
+    digests = (hashlib.sha256(text.encode()).digest() for text in _texts())
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    ours = f"{ours} " if ours else ""
+    return (
+        f"default-src 'none'; script-src {ours}{hashes}; style-src {ours}'unsafe-inline'; img-src {ours}data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _texts() -> tuple[str, ...]:
+    return tuple(path.read_text("utf-8") for path in (PLOTLY, DRAW))

@@ -275,18 +275,20 @@ class Access(Background):
         self.open_token = secrets.token_urlsafe()  # of the forms of a server that asks for nothing
         # How people are told what programs get as a problem; None, or an answer of None: as programs.
         self.to_people: Callable[[Scope, AccessError], ASGIApp | None] | None = None
+        self.signs_in = False  # whether people may come without a key, by the site's own provider
         self._is_loopback = is_loopback
         self._expired_at = 0
 
     @property
     def asks(self) -> bool:
-        """Whether a token or key must be shown: always but on loopback of a site that has never made one."""
-        return bool(self.tokens) or not self._is_loopback or self.directory.has_begun
+        """Whether a token, key or session must be shown: always but on loopback of a site that has never made one."""
+        return bool(self.tokens) or self.signs_in or not self._is_loopback or self.directory.has_begun
 
     @property
     def is_shut(self) -> bool:
         """Whether nobody can come in: a key must be shown, and the registry says that there never was one."""
-        return self.asks and not self.tokens and self.directory.is_heard and not self.directory.has_begun
+        is_open = bool(self.tokens) or self.signs_in or self.directory.has_begun
+        return self.asks and not is_open and self.directory.is_heard
 
     async def holder(self, shown: bytes) -> Principal:
         """Return whose token or key it is that somebody shows.
@@ -304,7 +306,9 @@ class Access(Background):
         return self.directory.principal(key)
 
     def logged_in(self, session: Session) -> Principal:
-        """Return who a browser's session is of, as its key is now. Raises as holder()."""
+        """Return who a browser's session is of: a person, or its key as that is now. Raises as holder()."""
+        if session.person is not None:
+            return session.person
         return SETTINGS if session.key_id is None else self.directory.holder(session.key_id)
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ from collector.access.secret import SECURE_COOKIE, cookie_of, presented
 from collector.config import is_loopback
 from collector.errors import AccessError
 from collector.problem import problem_response
-from collector.registry.roles import LOOPBACK, SETTINGS, Principal, Right
+from collector.registry.roles import LOOPBACK, PERSON, SETTINGS, Principal, Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,11 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     # The page that asks for a key, and what it looks like; it tells nothing of the site (dashboards/server/login.py).
     Endpoint("GET", "/login", Right.OPEN),
     Endpoint("POST", "/login", Right.OPEN),
+    Endpoint("GET", "/login/start", Right.OPEN),
+    Endpoint("GET", "/login/callback", Right.OPEN),
     Endpoint("GET", "/static/{name}", Right.OPEN),
     Endpoint("POST", "/logout", Right.LEARN, by_team=True),
+    Endpoint("GET", "/mine", Right.READ, by_team=True),
     Endpoint("GET", "/v1/schema", Right.LEARN, by_team=True),
     Endpoint("GET", "/v1/openapi.json", Right.LEARN, by_team=True),
     Endpoint("POST", "/v1/batches", Right.BATCHES),
@@ -315,7 +318,7 @@ class Gate:
             principal = await access.holder(presented(headers.get(b"authorization", b"")))
         else:
             principal = access.logged_in(session)
-        if principal.id != SETTINGS.id:
+        if principal.id != SETTINGS.id and not principal.id.startswith(PERSON):
             access.usage.key(principal.id)
         return principal, None if session is None else session.token
 
@@ -344,12 +347,14 @@ def _admit(principal: Principal, endpoint: Endpoint) -> None:
 
 def _may_not(principal: Principal, endpoint: Endpoint) -> str:
     if endpoint is UNKNOWN:
-        return f"a key with the role {principal.role} has nothing at this address"
-    return f"a key with the role {principal.role} may not {endpoint.right.value} here ({endpoint.path})"
+        return f"{principal.words} has nothing at this address"
+    return f"{principal.words} may not {endpoint.right.value} here ({endpoint.path})"
 
 
 def _sees_too_much(principal: Principal, endpoint: Endpoint) -> str:
     teams = ", ".join(sorted(principal.teams or ()))
+    if principal.id.startswith(PERSON):
+        return f"{endpoint.path} shows all teams, and you see {teams} alone"
     return f"{endpoint.path} shows all teams, and this key is limited to {teams}; use the API below /v1 instead"
 
 

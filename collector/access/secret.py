@@ -5,7 +5,8 @@ request shows `Authorization: Bearer TOKEN`, or the password of `Basic`, whateve
 
 Who is logged in with a browser has a session of a key, in this process's memory, bounded in number and in time. It is
 not more than its key: with every request the key is looked up again, so that one that was revoked or has expired opens
-nothing within seconds. A restart ends all sessions; whoever has a key logs in again.
+nothing within seconds. A person's, who signed in without a key, lasts half a day. A restart ends all sessions; whoever
+has a key logs in again.
 """
 
 import base64
@@ -18,6 +19,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from collector.registry.roles import Principal
 
 _PREFIX = "gl"
 JOIN = "join"
@@ -90,17 +93,22 @@ COOKIE = "gpuledger"
 SECURE_COOKIE = "__Host-gpuledger"  # a browser takes this name only from TLS, for the whole host and no other
 IDLE_SECONDS = 12 * 3600.0
 LASTING_SECONDS = 7 * 86_400.0
+PERSON_SECONDS = 12 * 3600.0  # after which the provider is asked anew whether somebody is still who they were
 _MOST = 10_000  # the one that was used longest ago ends first
 MOST_OF_A_KEY = 50  # so that the holder of one key cannot push out the others
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser that is logged in. `key_id` None is a token of the settings; `token` goes with each change."""
+    """One browser that is logged in. `key_id` None is a token of the settings; `token` goes with each change.
+
+    `person` is who has signed in without a key; `key_id` is their id then.
+    """
 
     key_id: str | None
     token: str
     ends_at: float  # by the clock of the store
+    person: Principal | None = None
 
 
 class Sessions:
@@ -115,11 +123,12 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, key_id: str | None) -> str:
+    def begin(self, key_id: str | None, person: Principal | None = None) -> str:
         """Begin a session and return what the browser's cookie shall say."""
         cookie = secrets.token_urlsafe(_SECRET_BYTES)
         now = self._now()
-        session = Session(key_id, secrets.token_urlsafe(_SECRET_BYTES), now + LASTING_SECONDS)
+        ends_at = now + (LASTING_SECONDS if person is None else PERSON_SECONDS)
+        session = Session(key_id, secrets.token_urlsafe(_SECRET_BYTES), ends_at, person)
         with self._lock:
             own = [name for name, (one, _) in self._open.items() if one.key_id == key_id]
             for name in own[: max(0, len(own) - MOST_OF_A_KEY + 1)]:

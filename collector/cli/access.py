@@ -20,14 +20,13 @@ from collector.cli.table import table_lines, utc_text
 from collector.config import CollectorConfig, settings_of_store
 from collector.errors import ConfigError, StoreError
 from collector.registry import AccessKey, AuditEntry, Join, Registry, registry_file
-from collector.registry.roles import KEY_ROLES, KeyRole
+from collector.registry.roles import KEY_ROLES, TEAM_ROLES, KeyRole
 
 _NEVER = "never"
 _MOST_USES = 100_000
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LIFETIME = re.compile(r"(\d{1,5})([mhdw])")
 _LONGEST_NAME = 100
-_OF_TEAMS = ("read", "owner", "approver")  # roles that may be of some teams alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ def issue(registry: Registry, wish: Wish, by: str, now: int) -> str:
     Raises:
         ConfigError: role and scope do not go together.
     """
-    if wish.teams and wish.role not in _OF_TEAMS:
+    if wish.teams and wish.role not in TEAM_ROLES:
         raise ConfigError(
-            f"--team is used with --role {' or '.join(_OF_TEAMS)}: a key with the role {wish.role} belongs to no team"
+            f"--team is used with --role {' or '.join(TEAM_ROLES)}: a key with the role {wish.role} belongs to no team"
         )
     if (wish.node is not None) != (wish.role == "agent"):
         raise ConfigError(

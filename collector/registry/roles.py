@@ -40,6 +40,11 @@ ROLES: Final[Mapping[_Role, frozenset[Right]]] = {
     "local": frozenset(Right) - {Right.OPEN},
 }
 KEY_ROLES: Final[tuple[KeyRole, ...]] = ("agent", "writer", "read", "owner", "approver", "finance", "admin")
+PERSON_ROLES: Final[tuple[KeyRole, ...]] = ("read", "owner", "approver", "finance", "admin")
+TEAM_ROLES: Final[tuple[KeyRole, ...]] = ("read", "owner", "approver")  # roles that may be of some teams alone
+
+
+PERSON: Final = "person-"  # how the ids of people begin, who have no key
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +52,25 @@ class Principal:
     """Who a request comes from; an ASGI request carries it as `scope["principal"]`.
 
     `teams` are those whose money, runs and findings may be seen, None is all. `node` is the one host whose rows an
-    agent's key may write, None is any.
+    agent's key may write, None is any. `user` is the name that a person's runs bear, empty for a key.
     """
 
-    id: str  # of the key; settings, or loopback
+    id: str  # of the key, or a pseudonym of a person's; settings, or loopback
     role: _Role
     name: str = ""
     node: str | None = None
     teams: frozenset[str] | None = None
+    user: str = ""
+
+    @property
+    def signs_as(self) -> str:
+        """Who decides, as it is written down beside what was decided."""
+        return self.user or self.id
+
+    @property
+    def words(self) -> str:
+        """What a refusal calls it."""
+        return f"your role, {self.role}," if self.id.startswith(PERSON) else f"a key with the role {self.role}"
 
     def may(self, right: Right) -> bool:
         """Return whether the role has this right."""

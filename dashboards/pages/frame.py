@@ -19,11 +19,10 @@ from fastapi.responses import PlainTextResponse
 from markupsafe import Markup
 
 from agent.wire.units import DAY_US, MICROS, SECOND_US
-from analyzer.charts.scripts import DRAW, PLOTLY
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
 from analyzer.interfaces.doctor.sight import length_words, size
-from analyzer.text.templating import TEMPLATES, environment_of
+from analyzer.text.templating import DRAW, PLOTLY, TEMPLATES, environment_of
 from analyzer.text.words import (
     UNKNOWN,
     amount,
@@ -62,6 +61,7 @@ def asset(name: str) -> bytes | None:
         "page.js": [DRAW, _STATIC / "page.js"],
         "timeline.js": [_STATIC / "timeline.js"],
         "copy.js": [_STATIC / "copy.js"],
+        "forms.js": [_STATIC / "forms.js"],
         "page.css": [
             *(TEMPLATES / f"{name}.css" for name in ("palette", "report")),
             *(_STATIC / f"{name}.css" for name in _STYLES),
@@ -286,5 +286,5 @@ def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
 @lru_cache(maxsize=1)
 def _version() -> str:
     """Return a word that changes with our files, so that browsers keep them until then."""
-    names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "page.css")
+    names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "forms.js", "page.css")
     return f"{zlib.crc32(b''.join(asset(name) or b'' for name in names)):08x}"

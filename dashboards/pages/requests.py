@@ -55,7 +55,7 @@ def _waived(
 ) -> Response:
     """Keep a waiver and show the request again, or say why it is refused; the gate knows that our page sent it."""
     who, scope = request.scope["principal"], Scope.of(request.scope)
-    teller = Teller(who.id, who.role, time.time_ns() // 1000)
+    teller = Teller(who.signs_as, who.role, time.time_ns() // 1000)
     try:
         told = waive(registry, request_id, fields.get("gate", ""), fields.get("reason", ""), teller, _sees(scope))
     except AnalyzerError as error:

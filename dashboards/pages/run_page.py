@@ -14,10 +14,11 @@ from agent.wire.units import HOUR_US, MICROS
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.api.request_service import RequestContext
+from analyzer.interfaces.api.request_service import RequestContext, Scope
 from analyzer.interfaces.text.compare_text import comparison_answer, comparison_rows
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
 from analyzer.interfaces.text.run_text import head_pairs, insufficient_data_words, projection, run_sentence
+from analyzer.interfaces.text.savings_text import saving_column, savings_head
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.ledger.run_facts import find_run
@@ -40,7 +41,17 @@ from analyzer.reports.run import (
     run_span,
     runs_where,
 )
-from analyzer.reports.run_list import RUN_STATES, SORTS, RunSearch, RunState, Sort, search_runs
+from analyzer.reports.run_list import (
+    RUN_STATES,
+    SORTS,
+    RunSearch,
+    RunState,
+    Sort,
+    search_runs,
+    user_breakdown,
+    user_runs,
+)
+from analyzer.reports.week import by_saving
 from analyzer.states import CLASSES
 from analyzer.text.words import apportion, gpu_hours, hours_decimals, money, percent, symbol
 from dashboards.pages.marks import cost_steps
@@ -70,6 +81,7 @@ from dashboards.pages.run_timeline import (
 RUNS = "/runs"
 _SHOWN = 100  # on a page
 _IN_CSV = 100_000
+_CHANGES_SHOWN = 5
 _CHOICES = 500  # of a list to choose from
 _TEXT_MOST = 200  # characters of a search
 _SEE_OTHER = 303
@@ -92,6 +104,7 @@ class RunsAsked:
     since: str | None = None
     until: str | None = None
     team: str | None = None
+    user: str | None = None
     sku: str | None = None
     state: str | None = None
     sort: str = "cost"
@@ -100,7 +113,14 @@ class RunsAsked:
     @property
     def page_state(self) -> PageState:
         """Its address."""
-        words = {"q": self.q, "since": self.since, "until": self.until, "team": self.team, "sku": self.sku}
+        words = {
+            "q": self.q,
+            "since": self.since,
+            "until": self.until,
+            "team": self.team,
+            "user": self.user,
+            "sku": self.sku,
+        }
         words |= {"state": self.state, "sort": None if self.sort == "cost" else self.sort}
         words |= {"page": str(self.page) if self.page > 1 else None}
         return PageState(RUNS, self.week, {name: word for name, word in words.items() if word})
@@ -120,7 +140,7 @@ class RunsAsked:
         text = (self.q or "").strip()
         if len(text) > _TEXT_MOST:
             raise ConfigError(f"a search has {_TEXT_MOST} characters at most")
-        return RunSearch(text or None, self.team or None, self.sku or None, state, sort, people)
+        return RunSearch(text or None, self.team or None, self.user or None, self.sku or None, state, sort, people)
 
 
 def runs_routes(pages: ReadPages) -> APIRouter:
@@ -132,13 +152,25 @@ def runs_routes(pages: ReadPages) -> APIRouter:
         text = (asked.q or "").strip().lower()
         if _ID.fullmatch(text):
             return RedirectResponse(_IDS[text[0]].format(text), _SEE_OTHER)
+        if (refusal := _foreign(request, asked)) is not None:
+            return pages.refused(runs(asked), Scope.of(request.scope), refusal)
         return pages.page(request, runs(asked))
 
     @router.get(f"{RUNS}.csv")
     def sheet(request: Request, asked: Annotated[RunsAsked, Depends(RunsAsked)]) -> Response:
+        if (refusal := _foreign(request, asked)) is not None:
+            return pages.refused(runs(asked), Scope.of(request.scope), refusal)
         return pages.sheet(request, "runs.csv", {"runs.csv": lambda context: _sheet(context, asked)})
 
     return router
+
+
+def _foreign(request: Request, asked: RunsAsked) -> ConfigError | None:
+    """Return why somebody may not see the runs of a user: their own they always may."""
+    own = getattr(request.scope.get("principal"), "user", "")
+    if not asked.user or asked.user == own or Scope.of(request.scope).may_decide:
+        return None
+    return ConfigError("the runs of one user are shown to that user, and to the roles owner and admin")
 
 
 def runs(asked: RunsAsked | None = None) -> ReadPage:
@@ -167,6 +199,7 @@ def _runs_view(context: RequestContext, asked: RunsAsked) -> Mapping[str, object
         **period_view(reader, period),
         **({"before": None, "after": None} if asked.since or asked.q else {}),
         "found": found,
+        "own": _own(context, period, asked.user) if asked.user else None,
         "facts": _facts(context, [run.run_id for run in found.runs]),
         "first": skipped + 1,
         "heads": _HEADS,
@@ -180,6 +213,23 @@ def _runs_view(context: RequestContext, asked: RunsAsked) -> Mapping[str, object
         "sign": symbol(reader.settings.currency).strip(),
         "csv_link": asked.page_state.link(f"{RUNS}.csv", page=None),
         "json_link": PageState("/v1/runs", None, {"since": asked.since or "", "until": asked.until or ""}).link(),
+    }
+
+
+def _own(context: RequestContext, period: Period, user: str) -> dict[str, object]:
+    """Return what the runs of a user cost, what of it was lost, and what to change."""
+    reader = context.reader
+    went, own = user_breakdown(reader.session, period, user), user_runs(reader.session, user)
+    findings = reader.findings(period)
+    ids = {finding.id for finding in findings if own & set(finding.run_ids)}
+    advice = by_saving([one for one in reader.advice(findings, period) if ids & set(one.finding_ids)])[:_CHANGES_SHOWN]
+    lost = went.of("avoidable")
+    return {
+        "went": went,
+        "lost": lost,
+        "main": max(lost.entries, key=lambda entry: entry.milliseconds, default=None),
+        "advice": list(zip(advice, saving_column(advice, reader.settings.currency)[0], strict=True)),
+        "savings_head": savings_head(advice),
     }
 
 

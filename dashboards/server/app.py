@@ -51,10 +51,10 @@ from dashboards.pages.recommendations import recommendation_routes
 from dashboards.pages.requests import request_routes
 from dashboards.pages.run_page import run_routes, runs_routes
 from dashboards.routes import Doctor, add_capacity_profile, add_doctor, add_prices
-from dashboards.server.login import Login
-from dashboards.server.mail_stop import mail_stop_routes
+from dashboards.server.login import Login, mail_stop_routes
 from dashboards.server.prefetch import Prefetch, PrefetchOrder
 from dashboards.server.report_route import Reports
+from dashboards.server.sign_in import OidcSettings, Provider
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class ServerConfig:
     alarms: AlarmSettings = field(default_factory=AlarmSettings)  # which tell nobody
     mail: MailSettings = field(default_factory=MailSettings)  # which mail nobody
     is_simulated: bool = False  # a demo's week, to which nobody sends any more
+    oidc: OidcSettings = field(default_factory=OidcSettings)
+    provider: Provider | None = None  # of these settings, where people sign in
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doc
     access = app.state.access
     for router in (
         assets(),
-        Login(access, pages.frame, config.settings.site_url).router(),
+        Login(access, pages.frame, config.settings.site_url, config.provider, config.oidc.grants).router(),
         fleet_routes(pages),
         runs_routes(pages),
         run_routes(pages),

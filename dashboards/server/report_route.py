@@ -9,7 +9,6 @@ import pydantic
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from analyzer.charts.scripts import policy
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.api.parameters import MeaninglessError, Opt, Spanned, Text, WholeError, refusals
 from analyzer.interfaces.api.request_service import Scope
@@ -18,6 +17,7 @@ from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format
 from analyzer.reports.request import Request as Reading
+from analyzer.text.templating import policy
 from dashboards.pages.frame import SECURITY
 from dashboards.pages.read_pages import Answering, Wanted, is_opened
 

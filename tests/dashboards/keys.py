@@ -11,6 +11,8 @@ from collector.access.access import Access
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.server.app import ServerConfig, create_server
+from dashboards.server.oidc import Oidc
+from dashboards.server.sign_in import OidcSettings
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.collector.access.conftest import add_key
@@ -39,21 +41,25 @@ class Guarded:
 
 
 @contextmanager
-def guarded(site_url: str = "", **settings: object) -> Iterator[Guarded]:
-    """Serve the example week with keys."""
+def guarded(
+    site_url: str = "", oidc: OidcSettings | None = None, port: int = 0, **settings: object
+) -> Iterator[Guarded]:
+    """Serve the example week with keys; `oidc` is who signs in without one, at a port that the site's address names."""
+    provider = Oidc(oidc, site_url) if oidc is not None else None
     config = CollectorConfig(listen="127.0.0.1:0", **settings)  # type: ignore[arg-type]
     with Store.open(None) as store:
         with store.session() as session:
             example_week.fill(session)
-        app = create_server(
-            ServerConfig(config, replace(BERLIN, site_url=site_url), analyze_seconds=None), store, EXAMPLE
-        )
+            session.execute("UPDATE runs SET owner = 'mira' WHERE name = 'llama-sft'")
+        site = replace(BERLIN, site_url=site_url)
+        server = ServerConfig(config, site, None, oidc=oidc or OidcSettings(), provider=provider)
+        app = create_server(server, store, EXAMPLE)
         access = app.state.access
         keys = {role: add_key(access.registry, role) for role in ("read", "owner", "approver", "admin")}
         keys["agent"] = add_key(access.registry, "agent", node="n1")
         keys["nlp"] = add_key(access.registry, "read", teams=("team-nlp",))
         access.directory.refresh()
-        with served(app) as client:
+        with served(app, port=port) as client:
             yield Guarded(client, access, keys)
 
 

@@ -29,6 +29,9 @@ STATES = ("view", "at", "format")  # words of an address that make another page;
 NO_FIGURES = {
     "/static/{name}": "files of the program",
     "/login": "a form",
+    "/login/start": "leads to the provider of sign-in",
+    "/login/callback": "leads back from it",
+    "/mine": "leads to the runs of who asks",
     "/mail/stop/{token}": "a form",
     "/metrics": "for machines, of this moment",
     "/healthz": "for machines, of this moment",

@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE_SECONDS, until
 
 
 @contextmanager
-def served(app: FastAPI, *, makes_ahead: bool = False) -> Iterator[httpx.Client]:
+def served(app: FastAPI, *, makes_ahead: bool = False, port: int = 0) -> Iterator[httpx.Client]:
     """Yield a client of the running application; what starts beside it starts, and ends with it.
 
     Pages are made when they are asked for. What a server makes before anybody asks takes longer than most tests, and is
@@ -22,7 +22,7 @@ def served(app: FastAPI, *, makes_ahead: bool = False) -> Iterator[httpx.Client]
     """
     if not makes_ahead and (prefetch := getattr(app.state, "warming", None)) is not None:
         prefetch.stop()
-    settings = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False, ws="none")
+    settings = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", access_log=False, ws="none")
     socket = settings.bind_socket()
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)

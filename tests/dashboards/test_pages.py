@@ -10,10 +10,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from analyzer.charts.scripts import PLOTLY
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.report import budgets, findings
 from analyzer.reports.request import Request as Reading
+from analyzer.text.templating import PLOTLY
 from dashboards.analysis import Pass
 from dashboards.pages.frame import Frame
 from dashboards.server.report_route import ReadAsked

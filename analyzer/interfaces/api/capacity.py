@@ -353,7 +353,7 @@ def _sees(context: "RequestContext") -> Callable[[str], bool]:
 
 def _teller(request: Request) -> Teller:
     principal = request.scope.get("principal")
-    who, role = getattr(principal, "id", "loopback"), getattr(principal, "role", "local")
+    who, role = getattr(principal, "signs_as", "loopback"), getattr(principal, "role", "local")
     return Teller(who, role, time.time_ns() // 1000)
 
 

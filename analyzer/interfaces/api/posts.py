@@ -73,7 +73,7 @@ def documented(word: Post[A]) -> dict[str, Any]:
 
 def said_by(request: Request, because: str) -> Statement:
     """Return who says it, and when."""
-    who = getattr(request.scope.get("principal"), "id", "loopback")
+    who = getattr(request.scope.get("principal"), "signs_as", "loopback")
     return Statement(because, who, time.time_ns() // 1000)
 
 

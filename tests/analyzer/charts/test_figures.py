@@ -27,10 +27,10 @@ from analyzer.charts.figures import (
     stacked_bars,
 )
 from analyzer.charts.lanes import run_lanes
-from analyzer.charts.scripts import DRAW, PLOTLY, policy, scripts
 from analyzer.charts.series import Chart, Trace
 from analyzer.charts.theme import CLEAR, palette
 from analyzer.states import CLASSES
+from analyzer.text.templating import DRAW, PLOTLY, policy, scripts
 from tests.analyzer.charts.test_lanes import EXAMPLE
 
 AMOUNTS = st.lists(st.floats(0, 1e6, allow_nan=False) | st.none(), min_size=1, max_size=60)

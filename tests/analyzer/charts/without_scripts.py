@@ -2,7 +2,7 @@
 
 from markupsafe import escape
 
-from analyzer.charts.scripts import policy, scripts
+from analyzer.text.templating import policy, scripts
 
 
 def without_scripts(page: str) -> str:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from agent.wire.units import HOUR_US
 from analyzer.charts.figures import stacked_bars
-from analyzer.charts.scripts import policy, scripts
 from analyzer.findings.argue import Argument, Plot, RuledOut, Signal
 from analyzer.findings.evidence import Need
 from analyzer.findings.finding import Sign, finding_documents
 from analyzer.findings.judgement import FindingHistory
 from analyzer.interfaces.html import finding_html
 from analyzer.reports.findings import Explained, finding_charts
+from analyzer.text.templating import policy, scripts
 from tests.analyzer.charts.without_scripts import without_scripts
 from tests.analyzer.reports import example_week
 

@@ -17,6 +17,7 @@ from tests.collector.batches import body
 
 OK, ASKED, FORBIDDEN, MISSING = 200, 401, 403, 404
 WHO = ("nobody", "agent", "writer", "read", "team", "owner", "approver", "finance", "admin", "site")
+LOGIN = ("/login", "/login/start", "/login/callback")
 # What each of WHO is answered. A page that is not there is 404 for who may change everything, and 403 for the others.
 TABLE = {
     ("GET", "/healthz"): (OK, OK, OK, OK, OK, OK, OK, OK, OK, OK),
@@ -75,7 +76,7 @@ def test_what_is_in_no_table_needs_the_most() -> None:
     assert [role for role in KEY_ROLES if Principal("k", role).may(UNKNOWN.right)] == ["admin"]
     # Whoever holds the link of a mail may stop that mail: its token is the key. The login page asks for one.
     is_open = {one.path for one in ENDPOINTS if one.right is Right.OPEN}
-    assert is_open == {"/healthz", "/readyz", "/v1/enrol", "/mail/stop/{token}", "/login", "/static/{name}"}
+    assert is_open == {"/healthz", "/readyz", "/v1/enrol", "/mail/stop/{token}", "/static/{name}", *LOGIN}
 
 
 def test_loopback_alone_is_open_and_only_to_its_own_name(collector: Site) -> None:
