@@ -133,7 +133,10 @@ def _clean(folder: Path, *, keep: bool) -> None:
         time.sleep(0.02)
     with contextlib.suppress(OSError):
         for line in (folder / OUTSIDE).read_text("utf-8").splitlines():
-            Path(line).unlink(missing_ok=True)
+            if Path(line).is_dir():
+                shutil.rmtree(line)
+            else:
+                Path(line).unlink(missing_ok=True)
     if keep:
         (folder / KEPT).touch()
     else:

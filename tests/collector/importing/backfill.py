@@ -220,7 +220,7 @@ class _Renumbered(Fleet):
         return replace(plan, number=number, started=started, ended=ended, exit_status=plan.exit_status or "completed")
 
 
-def write_blocks(fleets: list[Fleet], here: Path, promtool: Callable[..., object]) -> int:
+def write_blocks(fleets: list[Fleet], here: Path, make_blocks: Callable[[Path, Path], None]) -> int:
     """Write a Prometheus' data directory of these weeks; return the samples.
 
     A day at a time: promtool reads the whole text for every block of two hours that it makes.
@@ -230,6 +230,6 @@ def write_blocks(fleets: list[Fleet], here: Path, promtool: Callable[..., object
         text = here / "metrics.om"
         with text.open("w") as file:
             samples += exporter.write(parts, file)
-        promtool("tsdb", "create-blocks-from", "openmetrics", str(text), str(here / "data"))
+        make_blocks(text, here / "data")
         text.unlink()
     return samples

@@ -60,7 +60,7 @@ class DayOfSeries:
                 lines += [f"{name}{{{labels}}} {value} {T0 + at}" for at, value in sorted(samples)]
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "day.om").write_text("\n".join([*lines, "# EOF\n"]))
-        server.promtool("tsdb", "create-blocks-from", "openmetrics", str(folder / "day.om"), str(folder / "data"))
+        server.make_blocks(folder / "day.om", folder / "data")
         with server.prometheus(folder / "data", None, *flags) as url:
             yield url
 

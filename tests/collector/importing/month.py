@@ -40,7 +40,7 @@ def main() -> None:
         here.mkdir(exist_ok=True)
         fleets = backfill.weeks(replace(alpha_site(every_seconds=options.every), started_at=MONDAY), options.weeks)
         began = time.monotonic()
-        samples = 0 if (here / "data").exists() else backfill.write_blocks(fleets, here, server.promtool)
+        samples = 0 if (here / "data").exists() else backfill.write_blocks(fleets, here, server.make_blocks)
         (here / "store.duckdb").unlink(missing_ok=True)
         (here / "jobs.json").write_text(backfill.sacct(fleets))
         (here / "events.txt").write_text(backfill.events(fleets))

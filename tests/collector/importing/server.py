@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from tests.fleet.ports import free_port
 from tests.waiting import PATIENCE_SECONDS, until
+from tests.watchdog import PREFIX, remove_at_end
+
+DISK = Path("/var/tmp")
 
 
 def missing() -> list[str]:
@@ -17,10 +21,19 @@ def missing() -> list[str]:
     return [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
 
 
-def promtool(*arguments: str) -> None:
-    """Run promtool; fail loudly where it fails."""
-    done = subprocess.run([shutil.which("promtool") or "promtool", *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+def make_blocks(openmetrics: Path, data: Path) -> None:
+    """Have promtool make blocks of a text, and put them to those that a data directory has.
+
+    On a disk: it sets 512 MiB aside for every two hours, which a disk notes and a folder in memory fills with zeros.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=DISK if DISK.is_dir() else None) as made:
+        remove_at_end(Path(made))
+        words = [shutil.which("promtool") or "promtool", "tsdb", "create-blocks-from", "openmetrics"]
+        done = subprocess.run([*words, str(openmetrics), made], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        for block in Path(made).iterdir():
+            shutil.move(block, data / block.name)
 
 
 @contextmanager

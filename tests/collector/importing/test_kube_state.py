@@ -82,7 +82,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         pytest.skip(f"{', '.join(absent)} not installed; make services, or apt-get install prometheus")
     here = tmp_path_factory.mktemp("kube")
     (here / "story.om").write_text(_story())
-    server.promtool("tsdb", "create-blocks-from", "openmetrics", str(here / "story.om"), str(here / "data"))
+    server.make_blocks(here / "story.om", here / "data")
     with server.prometheus(here / "data") as url, Client(Server(url)) as made:
         yield made
 

@@ -59,7 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     if absent := server.missing():
         pytest.skip(f"{', '.join(absent)} not installed; make services, or apt-get install prometheus")
     here, fleet = tmp_path_factory.mktemp("site"), Fleet(small_site(every_seconds=30))
-    backfill.write_blocks([fleet], here, server.promtool)
+    backfill.write_blocks([fleet], here, server.make_blocks)
     (here / "jobs.json").write_text(backfill.sacct([fleet]))
     (here / "events.txt").write_text(backfill.events([fleet]))
     with server.prometheus(here / "data") as url:

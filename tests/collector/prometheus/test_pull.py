@@ -2,7 +2,6 @@
 
 import json
 import operator
-import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +16,7 @@ from collector.prometheus.client import Client, Server
 from collector.prometheus.pull import Day, Span, days, pull, windows
 from collector.prometheus.survey import survey
 from collector.store.database import Store
+from tests.collector.importing.server import make_blocks
 from tests.collector.prometheus.servers import need, post, prometheus, victoriametrics
 
 BEGAN = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())  # a Monday's midnight, seconds
@@ -101,8 +101,8 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     openmetrics = folder / "history.om"
     openmetrics.write_text(_openmetrics())
-    made = [need("promtool", "prometheus"), "tsdb", "create-blocks-from", "openmetrics", str(openmetrics)]
-    subprocess.run([*made, str(folder / "data")], check=True, capture_output=True)
+    need("promtool", "prometheus")
+    make_blocks(openmetrics, folder / "data")
     with prometheus(folder, data=folder / "data") as server:
         yield server
 
