@@ -118,8 +118,8 @@ def main() -> int:
     with Store.open(path) as store:
         app = create_server(ServerConfig(config, Settings(timezone="Europe/Berlin"), None, collects=False), store)
         app.state.alive = lambda: True
-        threading.Thread(target=_passes, args=(store, app.state.warming), daemon=True).start()
-        threading.Thread(target=_tell, args=(app.state.warming,), daemon=True).start()
+        threading.Thread(target=_passes, args=(store, app.state.prefetch), daemon=True).start()
+        threading.Thread(target=_tell, args=(app.state.prefetch,), daemon=True).start()
         listen(app, config, "the page is at %s/")
     return 0
 

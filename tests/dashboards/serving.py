@@ -20,7 +20,7 @@ def served(app: FastAPI, *, makes_ahead: bool = False, port: int = 0) -> Iterato
     Pages are made when they are asked for. What a server makes before anybody asks takes longer than most tests, and is
     made for those that are about it.
     """
-    if not makes_ahead and (prefetch := getattr(app.state, "warming", None)) is not None:
+    if not makes_ahead and (prefetch := getattr(app.state, "prefetch", None)) is not None:
         prefetch.stop()
     settings = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", access_log=False, ws="none")
     socket = settings.bind_socket()

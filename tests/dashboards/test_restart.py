@@ -202,3 +202,14 @@ def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browse
         expect(page.locator("[data-again]")).to_have_count(0, timeout=PATIENCE_SECONDS * 1000)
         page.close()
     assert wrong == []
+
+
+def test_servers_of_other_tests_make_nothing_ahead(path: Path) -> None:
+    """It takes longer than most tests, and whether a page came from it depended on how fast the machine was."""
+    with Store.open(path) as store:
+        config = ServerConfig(CollectorConfig(store=path, listen="127.0.0.1:0"), BERLIN, None, collects=False)
+        app = create_server(config, store, EXAMPLE)
+        with served(app) as client:
+            assert client.get("/runs").status_code == 200
+        assert app.state.pages.made == 1
+        assert app.state.prefetch.made == 0
