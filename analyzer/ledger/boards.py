@@ -93,8 +93,11 @@ def load_boards(session: Session, limits: Thresholds) -> None:
         # Columns one by one: a row as a whole would have every column of it read.
         "spins(utilization, sm, tensor, dram, memory, drawn, own, sent, us) AS coalesce("
         f"1000 * utilization >= {limits.spins_utilization_permille} AND if(sm IS NULL, "
-        f"1000 * memory <= {limits.spins_memory_permille} AND 1000 * drawn <= own * {limits.spins_power_permille}, "
-        f"1000 * sm <= {limits.spinning_permille} AND 1000 * tensor <= {limits.spins_memory_permille} "
-        f"AND 1000 * dram <= {limits.spins_memory_permille}) AND sent <= us * {limits.spins_link_kb_per_ms}, false)",
+        f"coalesce(1000 * memory <= {limits.spins_memory_permille}, true) AND coalesce(1000 * drawn <= "
+        f"greatest(own * {limits.spins_power_permille}, {1000 * limits.spins_least_watts}), "
+        f"1000 * memory <= {limits.quiet_permille}), "  # of which power is not told, memory has to be at rest
+        f"1000 * sm <= if(1000 * (tensor + dram) <= {limits.quiet_permille}, {limits.launching_activity_permille}, "
+        f"{limits.spinning_permille}) AND 1000 * (tensor + dram) <= {limits.spins_memory_permille}) "
+        f"AND sent <= us * {limits.spins_link_kb_per_ms}, false)",
     ):
         session.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")

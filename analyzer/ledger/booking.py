@@ -345,6 +345,7 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         decode_permille=limits.decode_permille,
         wholly_spinning_permille=limits.wholly_spinning_permille,
         hang_utilization_permille=limits.hang_utilization_permille,
+        held_mb=limits.held_mb,
         bucket_ms=bucket_ms,
     )
 

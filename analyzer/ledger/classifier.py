@@ -64,7 +64,7 @@ class ClassifierWindows:
         return [
             Verdict(window.run_id, window.window_ms, is_hung=True, hang_confidence=hang.confidence)
             if hang.is_hung
-            else _verdict(window, self.facts, judgement, in_rack_rate, self.limits)
+            else _verdict(window, self.facts, judgement, in_rack_rate, self.limits, is_edge=hang.is_edge)
             for window, judgement, hang in judged
         ]
 
@@ -75,9 +75,11 @@ def _verdict(
     judged: InputJudgement,
     in_rack_rate: int | None,
     limits: Thresholds,
+    *,
+    is_edge: bool,
 ) -> Verdict:
-    exchanged = exchange.detect(window, facts, in_rack_rate, limits)
-    is_waiting = exchange.waits_for_ranks(window, facts.gpus, limits) and not exchanged.is_exchanging
+    exchanged = exchange.NO_EXCHANGE if is_edge else exchange.detect(window, facts, in_rack_rate, limits)
+    is_waiting = is_edge or (exchange.waits_for_ranks(window, facts.gpus, limits) and not exchanged.is_exchanging)
     # A mean over ranks of which some wait says nothing of what the others use of the chip.
     use = underused.FULL_USE if is_waiting else underused.detect(window, facts, limits)
     launches = use.cause == "launch_bound"
@@ -93,7 +95,7 @@ def _verdict(
         input_suspicion=None if judged.is_booked or launches else judged.cause,
         input_confidence=judged.confidence,
         is_exchanging=moved.is_exchanging,
-        is_waiting=is_waiting,
+        spins_for="hang" if is_edge else "collective" if is_waiting else None,
         straggler_permille=moved.straggler_permille,
         cross_rack_permille=moved.cross_rack_permille,
         steady_permille=steady,
@@ -238,22 +240,25 @@ class _Past:
         self._far: list[RunWindow] | None = None
 
     def before(self, window_ms: int) -> list[RunWindow]:
-        """Return the windows before this one whose links carried anything."""
+        """Return the windows before this one."""
         if self._far is None:
             rows = self._session.rows(
                 "SELECT counts FROM run_windows WHERE run_id = ? AND window_start < ? ORDER BY window_start",
                 [self._run_id, self._from_ms * 1000],
             )
-            self._far = [window for (counts,) in rows if (window := RunWindow.from_json(counts)).nvlink_kb]
+            self._far = [RunWindow.from_json(counts) for (counts,) in rows]
         return self._far + [window for window in self._near if window.window_ms < window_ms]
 
 
 def _habit(past: _Past, hour: Sequence[RunWindow], seen: Sequence[RunWindow], limits: Thresholds) -> Usual:
-    """Return how the run usually works; where its links have been silent for hours, how it did before that."""
+    """Return how the run usually works; where it has spun for hours, how it did before that."""
     habit = exchange.usual(seen)
-    if habit.link_kb is not None or not any(exchange.spins_in_silence(window, limits) for window in hour):
+    is_known = habit.link_kb is not None and any(exchange.has_worked(window, limits) for window in seen)
+    if is_known or not any(exchange.spins_in_silence(window, limits) for window in hour):
         return habit
-    return exchange.usual(past.before(hour[0].window_ms))
+    earlier = past.before(hour[0].window_ms)
+    has_worked = any(exchange.has_worked(window, limits) for window in earlier)
+    return replace(habit if habit.link_kb is not None else exchange.usual(earlier), has_worked=has_worked)
 
 
 def _keep(session: Session, windows: list[RunWindow], verdicts: list[Verdict], missing: list[Unjudged]) -> None:

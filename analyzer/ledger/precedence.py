@@ -78,7 +78,7 @@ WORKED = (
     _Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),
     _Worked("communicating", "'cross_rack'", "cross_ms + crossing_ms", confidence="exchange_confidence"),
     _Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),
-    _Worked("communicating", "'collective'", "waiting_ms"),
+    _Worked("communicating", "spins_for", "waiting_ms"),
     _Worked("communicating", "'hang'", "rest_ms", "is_hung", "hang_confidence"),
     _Worked("throttled", "'power'", "slow_power_ms", confidence="'high'"),
     _Worked("throttled", "'thermal'", "slow_heat_ms", confidence="'high'"),

@@ -27,12 +27,14 @@ WORK = (
 # How long a run is below its own best, as it is while it spins for its peers: windows.sql.
 SHORT = (
     "yardstick_permille", "deadband_permille", "spinning_permille", "decode_permille", "spins_utilization_permille",
-    "spins_memory_permille", "spins_power_permille", "spins_link_kb_per_ms", "wholly_spinning_permille",
+    "spins_memory_permille", "spins_power_permille", "spins_least_watts", "spins_link_kb_per_ms",
+    "wholly_spinning_permille", "launching_activity_permille",
 )  # fmt: skip
 
 INPUT = ("low_permille", "resting_permille", "persistence_windows", "witnesses")
 EXCHANGE = (
-    "low_permille", "spun_permille",
+    "low_permille", "one_core_least_milli", "begun_work_ms", "hang_ms", "spun_permille", "persistence_windows",
+    "worker_seen_permille",
     "exchange_kb_per_ms", "exchange_short_permille", "exchange_ms", "slowed_permille", "dense_sm_permille",
     "dense_tensor_permille", "spinning_permille", "hang_utilization_permille", "hang_activity_permille",
     "hang_power_permille", "hang_power_of_usual_permille", "hang_link_permille", "underused_tensor_permille",
@@ -110,7 +112,7 @@ RULE_OF: dict[str, Rule] = {
     "held_idle/abandoned": Rule(3, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
     "communicating/straggler": Rule(3, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
-    "communicating/hang": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
+    "communicating/hang": Rule(4, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,
     "throttled/power": _THROTTLED,
     "throttled/hardware": _THROTTLED,
@@ -152,7 +154,7 @@ class Thresholds:
     active_permille: int = 50
     # First work: the first sign of life, or the first busy sample within three minutes of it, which compiling precedes.
     begun_permille: int = 300
-    begun_work_ms: int = 60_000  # ours: at work, of each GPU of an attempt that can lose any
+    begun_work_ms: int = 60_000  # ours: at work, of each GPU of an attempt that can lose any, or that can hang
     warm_up_ms: int = 180_000
     quiet_permille: int = 10
     # A pause of ten minutes is a state of its own; thirty are an abandoned GPU (TF Profiler has no such rule;
@@ -191,9 +193,10 @@ class Thresholds:
     spins_utilization_permille: int = 985
     spins_memory_permille: int = 50
     spins_power_permille: int = 400
+    spins_least_watts: int = 40  # what boards of 60 to 75 W draw at their clocks, with nothing to do (T4, L4)
     spins_link_kb_per_ms: int = 10
     wholly_spinning_permille: int = 950
-    spun_permille: int = 500  # ours: a window that spins or stands still for less of its time has worked
+    spun_permille: int = 500  # ours: a window that spins or stands still for less of its time was at work
     slowed_permille: int = 30  # 3% of the clock
     limit_reached_permille: int = 980  # ours: of its make's power limit; less is a cap, and the rest is rounding
     limit_drawn_permille: int = 900  # ours: of its own limit, at the highest: a board that draws less is not held by it
@@ -217,6 +220,8 @@ class Thresholds:
     apart_permille: int = 100
     roles_permille: int = 400  # ours: of the ranks, behind: more than a few are no stragglers
     dense_tensor_permille: int = 200  # and of its tensor cores, at the least
+    # Longer than ten minutes is a hang (algorithms 1.2), which is when watchdogs end it; less the minutes at both ends.
+    hang_ms: int = 480_000
     hang_utilization_permille: int = 950
     hang_activity_permille: int = 350  # of its own best
     hang_power_permille: int = 450  # where no SM activity is measured: waiting peers draw 0.2 to 0.4 of the limit (1.2)

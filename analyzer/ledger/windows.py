@@ -34,7 +34,11 @@ class RunWindow:
     short: int
     spinning: int = 0  # share in which a GPU was busy, did next to nothing and sent nothing
     spinning_gpus: int = 0  # GPUs that did so throughout
+    stuck_gpus: int | None = None  # the most GPUs that did so at once for whole minutes, and for how long together
+    stuck_ms: int | None = None
     busy_gpus: int = 0  # GPUs that were busy throughout, as the driver reports it
+    resting_gpus: int | None = None  # GPUs that stood still for long, and have memory in use
+    resting_cores_milli: int | None = None  # of the busiest process on those
     gpus_alive: int | None = None  # GPUs with a process of the run
     utilization: int | None = None
     tensor: int | None = None
@@ -74,6 +78,7 @@ class RunWindow:
     decoder: int | None = None  # video decoder, the busiest GPU
     dips: int | None = None  # stretches of stand-still, where samples are finer than a second
     refills: int | None = None  # of them ended by a copy to the GPU
+    steps: int | None = None  # as the run tells them
     data_wait: int | None = None  # share of the time in which its steps waited for data, by the run's own clock
     # How its ranks stand to one another, of three and more: in the middle, the outermost, and how far most stand off.
     activity_median: int | None = None
@@ -187,7 +192,7 @@ class Verdict:
     caused_by: str | None = None
     is_hung: bool = False
     hang_confidence: Confidence = "high"
-    is_waiting: bool = False  # what spins waits for the run's other GPUs
+    spins_for: str | None = None  # of what spins: a collective, for the run's other GPUs, or a hang that lasts longer
     is_underused: bool = False
     underused_cause: str | None = None
     underused_confidence: Confidence = "medium"

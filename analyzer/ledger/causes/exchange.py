@@ -8,6 +8,7 @@ It is learned from the fleet's own runs, hour by hour, so that an hour's verdict
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from analyzer.ledger.thresholds import FABRIC_BACK_MS, FABRIC_DIGITS, Thresholds
@@ -168,8 +169,9 @@ def crossing_permille(window: RunWindow, facts: RunFacts, in_rack_rate: int | No
 
 
 def spins_in_silence(window: RunWindow, limits: Thresholds) -> bool:
-    """True where several GPUs are busy and their links are known to have carried nothing."""
-    return window.gpus > 1 and window.nvlink_kb == 0 and at_least(window.utilization, limits.hang_utilization_permille)
+    """True where GPUs are busy, and their links are known to have carried nothing, or they spin."""
+    is_silent = window.nvlink_kb == 0 or window.spinning_gpus > 0
+    return is_silent and at_least(window.utilization, limits.hang_utilization_permille)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ class Usual:
     link_kb: int | None = None
     power: int | None = None
     over_nvlink: bool = True  # else over PCIe, which carries the input too
+    has_worked: bool = False  # before the windows that are judged
 
 
 def _sent_kb(window: RunWindow, *, over_nvlink: bool) -> int | None:
@@ -210,31 +213,91 @@ def usual(windows: Sequence[RunWindow]) -> Usual:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Whether a window hangs, and how sure that is."""
+    """Whether a window hangs, or what of it spins belongs to a hang, and how sure that is."""
 
     is_hung: bool = False
     confidence: Confidence = "high"
+    is_edge: bool = False  # it begins or ends in this window
+
+
+def has_worked(window: RunWindow, limits: Thresholds) -> bool:
+    """True where each GPU was at work for a minute."""
+    return window.ms // window.gpus * (1000 - window.spinning - window.still) // 1000 >= limits.begun_work_ms
 
 
 def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: Thresholds) -> list[Hang]:
     """Return which windows of a run of so many GPUs hang; the tail of a hang, until it is ended, is of any length.
 
-    What its links carried tells it, or that every GPU spins which has a process, where the run has worked before.
+    What its links carried tells it, or that every GPU spins which is left of it, where the run has worked before.
     Silence of PCIe, which says less, is of medium confidence.
     """
     hung: list[Hang] = []
-    has_worked = False
-    most_alive = 0
+    gone: list[int] = []  # GPUs without a process, without memory in use, or of which nothing is heard
+    began: list[bool] = []
+    most_alive = at_work = lived = 0
     for before, window in zip([None, *windows], windows, strict=False):
-        goes_on = before is not None and hung[-1].is_hung and window.window_ms - before.window_ms == WINDOW_MS
+        goes_on = before is not None and hung[-1].is_hung and _abut(before, window)
         is_whole = goes_on or window.ms * 2 >= window.gpus * WINDOW_MS
         most_alive = max(most_alive, window.gpus_alive or 0)
         dead = 0 if window.gpus_alive is None else most_alive - window.gpus_alive
-        spins = has_worked and is_whole and gpus > 1 and _are_all(window.spinning_gpus, dead, gpus)
-        silent = is_hung(window, habit, limits, of_any_length=goes_on, dead=dead)
-        hung.append(Hang(spins or silent, "high" if spins or habit.over_nvlink else "medium"))
-        has_worked = has_worked or window.spinning + window.still < limits.spun_permille
-    return hung
+        is_usual = at_work >= limits.persistence_windows and at_work * 2 >= lived
+        is_stuck = is_usual and _is_stuck_at_rest(window, limits)
+        gone.append(max(dead, gpus - window.gpus - (0 if is_stuck else window.resting_gpus or 0)))
+        has_begun = began[-1] if began else habit.has_worked
+        may_hang = not _goes_on(window, limits)
+        spins = may_hang and has_begun and is_whole and _are_all(window.spinning_gpus, gone[-1], gpus)
+        silent = may_hang and is_hung(window, habit, limits, of_any_length=goes_on, dead=dead)
+        is_sure = (spins and gone[-1] * 2 < gpus and not window.resting_gpus) or (silent and habit.over_nvlink)
+        hung.append(Hang(spins or silent, "high" if is_sure else "medium"))
+        lived += not hung[-1].is_hung
+        at_work += window.spinning + window.still < limits.spun_permille
+        began.append(has_begun or has_worked(window, limits))
+    edges = _edges(windows, gpus, hung, gone, began, limits)
+    return [Hang(is_edge=True, confidence="medium") if place in edges else each for place, each in enumerate(hung)]
+
+
+def _goes_on(window: RunWindow, limits: Thresholds) -> bool:
+    """True where the run tells of more steps than ended as a hang began, a rank computes, or nobody asks a service."""
+    if (window.steps or 0) > 1 or window.answering == 0:
+        return True
+    return at_least(window.resting_cores_milli, limits.one_core_least_milli)
+
+
+def _is_stuck_at_rest(window: RunWindow, limits: Thresholds) -> bool:
+    """True where no process of the GPUs that rest does anything either."""
+    return window.resting_cores_milli is not None and window.resting_cores_milli < limits.worker_seen_permille
+
+
+def _edges(
+    windows: Sequence[RunWindow],
+    gpus: int,
+    hung: Sequence[Hang],
+    gone: Sequence[int],
+    began: Sequence[bool],
+    limits: Thresholds,
+) -> set[int]:
+    """Return the windows in which a hang begins or ends: next to one that hangs, or long enough together."""
+    found: set[int] = set()
+    for place, (one, other) in enumerate(pairwise(windows)):
+        if not _abut(one, other):
+            continue
+        are_gone = max(gone[place], gone[place + 1])
+        stuck = [_stuck_ms(each, are_gone, gpus) if began[place] else 0 for each in (one, other)]
+        if hung[place].is_hung != hung[place + 1].is_hung:
+            found |= {place + n for n in (0, 1) if stuck[n] and not hung[place + n].is_hung}
+        elif not hung[place].is_hung and min(stuck) > 0 and sum(stuck) >= limits.hang_ms:
+            found |= {place, place + 1}
+    return found
+
+
+def _stuck_ms(window: RunWindow, gone: int, gpus: int) -> int:
+    """Return for how long all GPUs that are left spin at once, in a window of which they did something else too."""
+    is_whole = window.spinning_gpus >= (window.stuck_gpus or 0)
+    return (window.stuck_ms or 0) if not is_whole and _are_all(window.stuck_gpus or 0, gone, gpus) else 0
+
+
+def _abut(one: RunWindow, other: RunWindow) -> bool:
+    return other.window_ms - one.window_ms == WINDOW_MS
 
 
 def waits_for_ranks(window: RunWindow, gpus: int, limits: Thresholds) -> bool:
@@ -242,9 +305,9 @@ def waits_for_ranks(window: RunWindow, gpus: int, limits: Thresholds) -> bool:
     return gpus > 1 and window.spinning >= limits.low_permille and window.spinning_gpus < gpus
 
 
-def _are_all(found: int, dead: int, gpus: int) -> bool:
-    """True where these are all GPUs but those whose process is gone."""
-    return found > dead and found + dead >= gpus
+def _are_all(found: int, gone: int, gpus: int) -> bool:
+    """True where these are all of several GPUs but those that are gone, which are half of them at the most."""
+    return gpus > 1 and found >= max(1, gone) and found + gone >= gpus
 
 
 def is_hung(window: RunWindow, habit: Usual, limits: Thresholds, *, of_any_length: bool = False, dead: int = 0) -> bool:

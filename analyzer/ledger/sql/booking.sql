@@ -18,7 +18,7 @@ WITH judged AS (
     SELECT *, if(input_cause IS NULL OR waits, 0, still_ms * starved_permille // 1000) AS starved_ms,
         short_ms * coalesce(straggler_permille, 0) // 1000 AS straggler_ms,
         short_ms * coalesce(cross_rack_permille, 0) // 1000 AS cross_ms,
-        if(NOT is_hung AND coalesce(is_waiting, false), least(left_ms, spin_ms), 0) AS waiting_ms,
+        if(NOT is_hung AND spins_for IS NOT NULL, least(left_ms, spin_ms), 0) AS waiting_ms,
         (left_ms - waiting_ms) * if(is_hung OR is_underused, 0, coalesce(steady_permille, 0)) // 1000 AS steady_ms,
         (left_ms - waiting_ms) * if(is_hung, 0, coalesce(lagging_permille, 0)) // 1000 AS lagging_ms,
         (left_ms - waiting_ms) * if(is_hung OR is_underused, 0, coalesce(crossing_permille, 0)) // 1000 AS crossing_ms,

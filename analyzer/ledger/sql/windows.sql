@@ -114,6 +114,41 @@ SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) A
     sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
 FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
+-- For how long the same GPUs of a run spin at once, by whole minutes, and how many they are.
+CREATE OR REPLACE TEMP TABLE stuck_windows AS
+WITH minutes AS (
+    SELECT p.rid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // 60000 AS minute,
+        count(DISTINCT s.uid) AS gpus, sum(p.ms)::BIGINT AS ms, max(p.ms) AS longest_ms
+    FROM pieces p JOIN slices s USING (sid)
+    WHERE p.spins AND p.up AND p.rid IS NOT NULL AND NOT p.is_fixed GROUP BY ALL
+    HAVING sum(ms) * 1000 >= gpus * greatest(60000, longest_ms) * $wholly_spinning_permille
+)
+SELECT rid, window_ms, max(gpus) AS stuck_gpus, sum(ms // gpus) FILTER (gpus = most)::BIGINT AS stuck_ms
+FROM (SELECT *, max(gpus) OVER (PARTITION BY rid, window_ms) AS most FROM minutes) GROUP BY ALL;
+
+-- GPUs of a run that rest and have memory in use, and the cores of the busiest process on them: it may join yet.
+CREATE OR REPLACE TEMP TABLE resting_windows AS
+WITH resting AS (
+    SELECT DISTINCT s.rid, s.uid,
+        unnest(range(s.from_ms // 600000 * 600000, s.until_ms, 600000)) AS window_ms
+    FROM slices s JOIN quiet_memory y ON y.uid = s.uid AND y.hour_ms = s.hour_ms AND y.memory_mb > $held_mb
+    WHERE s.fixed IS NOT NULL AND s.rid IS NOT NULL
+), used AS (
+    SELECT r.rid, r.uid, r.window_ms,
+        sum(milli(p.cpu_seconds)) * 1000000 // greatest(sum(p.ended_at - p.started_at), 1) AS cores
+    FROM resting r JOIN units u USING (uid) JOIN process_samples p ON p.gpu_uuid = u.uuid
+        AND p.started_at // 600000000 * 600000 = r.window_ms
+    WHERE p.started_at >= $from_us AND p.started_at < $until_us AND p.cpu_seconds IS NOT NULL
+    GROUP BY r.rid, r.uid, r.window_ms, p.pid
+)
+SELECT rid, window_ms, count(DISTINCT uid) AS resting_gpus, max(cores)::BIGINT AS resting_cores_milli
+FROM resting LEFT JOIN used USING (rid, uid, window_ms) GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE step_windows AS
+SELECT k.rid, p.started_at // 600000000 * 600000 AS window_ms, amount(sum(p.steps)) AS steps
+FROM progress p JOIN run_names k ON k.run_id = p.run_id AND p.started_at >= k.from_us AND p.started_at < k.until_us
+WHERE p.started_at >= $from_us AND p.started_at < $until_us GROUP BY ALL;
+
 -- How each rank stands among its run's, in the middle and at both ends: the odd one out holds up the others.
 CREATE OR REPLACE TEMP TABLE rank_windows AS
 WITH ranks AS (
@@ -267,13 +302,15 @@ SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms),
     c.pressure_memory,
     coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
     c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-    t.data_wait,        u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
+    t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
     r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
         w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
 LEFT JOIN decoder_windows e USING (rid, window_ms)
+LEFT JOIN stuck_windows o USING (rid, window_ms) LEFT JOIN resting_windows x USING (rid, window_ms)
+LEFT JOIN step_windows i USING (rid, window_ms)
 LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
 LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT
