@@ -302,7 +302,8 @@ SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms),
     c.pressure_memory,
     coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
     c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-    t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps, u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
+    t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps,
+    u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
     r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
         w.uuid AS power_gpu
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
