@@ -2,7 +2,7 @@
 
 import io
 import json
-import subprocess
+import runpy
 import sys
 from collections import defaultdict
 from contextlib import redirect_stderr, redirect_stdout
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import gpuledger
 from agent.wire.units import HOUR_MS
@@ -89,10 +91,18 @@ class Judged:
 
 def judged(case: str, run: str, folder: Path) -> Judged:
     """Write a case, import and analyse it, in a folder of its own."""
-    subprocess.run([sys.executable, f"{case}.py", str(folder)], cwd=CASES, check=True, capture_output=True)
+    _written(case, folder)
     _said("import", *(str(path) for path in sorted(folder.glob("*.parquet"))), "--store", str(folder / "s.duckdb"))
     _said("admin", "analyze", *_store(folder))
     return Judged(folder, run)
+
+
+def _written(case: str, folder: Path) -> None:
+    """Run the script of a case in this process: to start another takes longer than all that it writes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(CASES)
+        patched.setattr(sys, "argv", [f"{case}.py", str(folder)])
+        runpy.run_path(str(CASES / f"{case}.py"), run_name="__main__")
 
 
 def _store(folder: Path) -> tuple[str, ...]:
