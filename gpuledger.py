@@ -218,6 +218,11 @@ COMMANDS: dict[str, Command] = {
         Command("admin access", "collector.cli.access:access", "keys of hosts, people and programs; audit log"),
         Command("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "bring the ledger up to date"),
         Command(
+            "admin slurm",
+            "analyzer.interfaces.cli.analyze:slurm",
+            "write what each ended job cost and lost into its AdminComment",
+        ),
+        Command(
             "admin doctor",
             "analyzer.interfaces.doctor.cli:doctor",
             "check ledger, store, agents, disk, keys, jobs and mail",

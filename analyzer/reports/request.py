@@ -77,7 +77,7 @@ FILTERS = tuple(field.name for field in fields(LedgerFilter) if field.name != "t
 WHOLE = LedgerFilter()
 
 
-Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes"]
+Format = Literal["text", "json", "html", "markdown", "svg", "csv", "slurm", "kubernetes", "line"]
 Order = Literal["cost", "avoidable", "gpus", "busy"]
 By = Literal["team", "cost-centre", "user", "project", "model", "stage", "queue", "node-group", "run"]
 WIDTH = 80  # of a paper whose width nobody said

@@ -6,7 +6,7 @@ from typing import get_args
 
 from analyzer.interfaces.html import week_html
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
-from analyzer.interfaces.text.run_text import run_text, runs_text
+from analyzer.interfaces.text.run_text import run_line, run_text, runs_text
 from analyzer.interfaces.text.week_text import RECOMMENDATIONS_SHOWN, week_text
 from analyzer.measures.traffic.fleet import FleetTraffic, read_fleet_traffic
 from analyzer.measures.traffic.tariff import tariff_book
@@ -66,6 +66,7 @@ RUN = Question(
     _run,
     lambda report: report.facts.subject,
     lambda report, request, layout: run_text(report, layout, whole_traffic=request.traffic),
+    forms={"line": lambda report, _: f"{run_line(report)}\n"},
     of_part=True,
     about="One run, ended or still running: why it was slow, what it cost, what to change.",
     arguments=(

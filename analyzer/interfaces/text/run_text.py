@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_MS, MICROS
+from agent.wire.units import HOUR_MS, MICROS, MINUTE_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.words import rule_words
 from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
@@ -279,6 +279,36 @@ def run_sentence(report: RunDocument) -> str:
     """
     answer = f"{_unexplained_words(report)}{report.findings[0].claim}" if report.findings else _course(report)
     return " ".join(filter(None, (answer, _others(report))))
+
+
+LINE_MOST = 300  # characters: a comment of Slurm, a line of a mail
+SO_FAR = "so far"
+
+
+def run_line(report: RunDocument) -> str:
+    """Return a run in one line of ASCII: what it held and cost, what was lost, the one thing to change.
+
+    While the ledger has not booked it to its end, it says so: SO_FAR.
+    """
+    whole, lost = report.breakdown, report.breakdown.of("avoidable")
+    told = f"{gpu_hours(whole.milliseconds, hours_decimals(whole.milliseconds))} GPU-hours"
+    told += f", {at_least(money(whole.cost_micros, report.currency), whole.is_part)}" if whole.cost_micros else ""
+    parts = [told]
+    main = max(lost.entries, key=lambda entry: entry.milliseconds, default=None)
+    if not whole.measured.milliseconds:
+        parts.append("not measured")
+    elif main is None:
+        parts.append("nothing avoidable was found")
+    else:
+        paid = f" ({money(lost.cost_micros, report.currency)})" if lost.cost_micros else ""
+        share = percent(lost.milliseconds, whole.measured.milliseconds)
+        parts.append(f"lost {share}{paid}, most to {main.label}")
+    if report.recommendations:
+        parts.append(f"to change: {report.recommendations[0].title}")
+    ended_at = report.facts.ended_at
+    if ended_at is None or report.span.end < ended_at - MINUTE_US:  # of a last minute there may be nothing to book
+        parts.append(SO_FAR)
+    return TextLayout(LINE_MOST, ascii=True).page([" ".join("; ".join(parts).split())[:LINE_MOST]]).strip()
 
 
 def _others(report: RunDocument) -> str:

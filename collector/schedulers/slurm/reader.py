@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -226,3 +227,44 @@ class SlurmReader:
     def _one(self, way: _Way[T]) -> T:
         read, (name, *arguments) = way
         return read(self._commands.output(name, *arguments))
+
+
+_ENDED = "CD,F,TO,CA,NF,OOM,PR,BF,DL"
+_JOB_ID = re.compile(r"\d+(?:_\d+|\+\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """A job of GPUs that has ended: its id as people have it, the number that accounting changes it by, its comment."""
+
+    id: str
+    number: str
+    comment: str
+
+
+def ended_jobs(commands: Commands, since: int) -> list[EndedJob]:
+    """Return the jobs of GPUs that were there since then (microseconds UTC) and have ended, the last to begin first.
+
+    Raises:
+        SchedulerError: accounting did not answer.
+    """
+    span = ("--starttime", f"uts{since // SECOND_US}", "--endtime", "now", "--state", _ENDED)
+    form = ("--noheader", "--parsable2", "--format=JobID,JobIDRaw,AllocTRES,AdminComment")
+    said = commands.output("sacct", "--allusers", "--allocations", *span, *form)
+    found = []
+    for line in said.decode("utf-8", "replace").splitlines():
+        job, _, rest = line.partition("|")
+        number, _, rest = rest.partition("|")
+        tres, _, comment = rest.partition("|")
+        if _JOB_ID.fullmatch(job) and number.isdecimal() and "gres/gpu" in tres:
+            found.append(EndedJob(job, number, comment))
+    return found[::-1]
+
+
+def comment_on(commands: Commands, job: EndedJob, text: str) -> None:
+    """Write a text as the AdminComment of a job that has ended, into accounting alone.
+
+    Raises:
+        SchedulerError: accounting refuses, or did not answer.
+    """
+    commands.output("sacctmgr", "-i", "modify", "job", "where", f"jobid={job.number}", "set", f"admincomment={text}")

@@ -16,7 +16,7 @@ from analyzer.findings.finding import Finding
 from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
-from analyzer.interfaces.text.run_text import run_text
+from analyzer.interfaces.text.run_text import LINE_MOST, run_line, run_text
 from analyzer.ledger import run_facts as facts_of_runs
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.recommendations.advise import LossSource
@@ -215,6 +215,22 @@ def test_a_running_run_is_told_so_far(reader: Reader) -> None:
     assert [line.replace("of what it has lost", "each run") for line in saves] == [
         line for line in ended.splitlines() if "each run (P20" in line
     ], "running or ended, the same loss saves the same"
+
+
+def test_a_run_in_one_line_says_what_it_cost_what_was_lost_and_what_to_change(reader: Reader) -> None:
+    """For Slurm's comment and for mails: ASCII, bounded, with no line's end in it; while it runs it says so."""
+    report = reader.run("81234")
+    line = run_line(report)
+    assert line.startswith(
+        "1,128.0 GPU-hours, $2,932.80; lost 41.1% ($1,202.50), most to input starvation; to change: "
+    )
+    assert report.recommendations[0].title.split()[0] in line
+    assert line.isascii()
+    assert line.isprintable()
+    assert len(line) <= LINE_MOST
+    assert run_line(changed(report, facts=changed(report.facts, ended_at=None))).endswith("; so far")
+    late = changed(report.facts, ended_at=report.span.end + HOUR_US)
+    assert run_line(changed(report, facts=late)).endswith("; so far")
 
 
 def test_a_run_of_more_than_a_week_saves_by_the_week(reader: Reader) -> None:
