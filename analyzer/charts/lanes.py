@@ -34,7 +34,12 @@ _RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 # plotly measures every label, and all of it again where one is too wide: half of the time of a first drawing.
 _AS_IS = {"automargin": False, "ticklabeloverflow": "allow"}
 
-_MarkKind = Literal["checkpoint", "stall"]
+_MarkKind = Literal["checkpoint", "stall", "loss"]
+_MARKED: tuple[tuple[_MarkKind, str, str], ...] = (
+    ("checkpoint", "checkpoint", "markers"),
+    ("stall", "stall: nothing worked", "lines"),
+    ("loss", "most of what was lost", "lines"),
+)
 _Values = Sequence[float | None]
 
 
@@ -47,7 +52,7 @@ class Lane:
 
     key: str
     title: str
-    unit: str  # "ratio", "W" or "B/s"
+    unit: str  # "ratio", "W", "B/s", "/s", "s", or "" of what is counted
     start: int
     step: int
     mean: list[float | None]
@@ -190,8 +195,8 @@ def _share(label: str, share: float) -> str:
 
 
 def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
-    """Yield checkpoints and stalls, where there are any; `customdata` is when each ends."""
-    for kind, name, mode in (("checkpoint", "checkpoint", "markers"), ("stall", "stall: nothing worked", "lines")):
+    """Yield checkpoints, stalls and losses, where there are any; `customdata` is when each ends."""
+    for kind, name, mode in _MARKED:
         marks = [mark for mark in zoom.marks if mark.kind == kind]
         is_point = mode == "markers"
         points = [one for mark in marks for one in ([(mark.start, mark)] if is_point else _from_until(mark))]
@@ -201,7 +206,7 @@ def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
                 text=[mark.text if mark else "" for _, mark in points],
                 customdata=[mark and zoom.seconds(mark.end) for _, mark in points],
                 marker={"symbol": "triangle-down", "size": 8, "color": palette()["ink"]},
-                line={"width": 4, "color": palette()["avoidable"]},
+                line={"width": 4 if kind == "stall" else 2, "color": palette()["avoidable"]},
             )  # fmt: skip
 
 
@@ -259,7 +264,9 @@ def amount(value: float | None, unit: str) -> str:
         for size, name in _RATES:
             if value >= size:
                 return f"{value / size:.{0 if value >= 100 * size else 1}f} {name}"
-    return f"{value:.0f} {unit}"
+    if unit == "s":
+        return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.3g} s"
+    return f"{value:.0f} W" if unit == "W" else f"{value:.3g}{unit}"
 
 
 def _ranks(zoom: RunTimeline, ranks: Ranks, axis: str) -> go.Heatmap:

@@ -49,6 +49,7 @@ from analyzer.reports.run import (
     run_energy,
     run_facts,
     run_report,
+    run_service,
     run_span,
     worth_showing,
 )
@@ -179,6 +180,7 @@ class Reader:
         details = {
             "efficiency": run_efficiency(self.session, report, self.step_log),
             "energy": run_energy(self.session, run_id, span, non_gpu_rates(self.settings)),
+            "service": run_service(self.session, run_id),
             "ruled_out": {
                 one.id: argue(self.session, one, *asked, with_signs=False).ruled_out for one in worth_showing(report)
             },

@@ -167,6 +167,28 @@ class SharedTime:
     others_milliseconds: int
 
 
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """What a service said that it did, in the hours of its run whose amounts are kept. None is not reported, never 0.
+
+    The P99 of the time to the first token is of its intervals: in the median, and in the worst twentieth of them; None
+    also where it is beyond the engine's last bucket, as it is in `beyond_ratio` of them. `cost_micros` is of these
+    hours; None where a part has no price.
+    """
+
+    engine: str | None
+    requests: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    seconds: float
+    cost_micros: int | None
+    slo_seconds: float | None
+    kept_ratio: float | None
+    first_token_p99_seconds: float | None
+    first_token_worst_seconds: float | None
+    beyond_ratio: float | None
+
+
 class RunDocument(Document):
     """Where one run's GPU time went. `period` is null, and nothing was spent, while the ledger has no hour of it.
 
@@ -195,6 +217,7 @@ class RunDocument(Document):
     traffic: RunTraffic | None = Field(description="Of a run of several hosts, or where it was asked for.")
     efficiency: Efficiency | None = Field(description="null too of a run that makes no steps towards a model.")
     energy: RunEnergy | None = Field(description="null too where no GPU of it reported any.")
+    service: RunService | None = Field(description="null too of a run that serves nothing.")
     ruled_out: Mapping[str, tuple[RuledOut, ...]] = Field(description="By finding, of those that are shown.")
     page: str | None = Field(description="Where its page is, of a site that has pages.")
 
@@ -331,6 +354,7 @@ def run_report(
         traffic=None,
         efficiency=None,
         energy=None,
+        service=None,
         ruled_out={},
         page=page_of(settings.site_url, run_id),
     )
@@ -388,6 +412,35 @@ def _earlier(work: Work) -> EarlierRun:
     paid = [spent.micros for spent in work.spent if spent.micros is not None]
     is_priced = len(paid) == len(work.spent)
     return EarlierRun(work.run_id, work.milliseconds, sum(paid) if is_priced else None, work.units("tokens"))
+
+
+_SERVED = """
+SELECT count(*), sum(requests)::BIGINT, sum(tokens_in)::BIGINT, sum(tokens_out)::BIGINT,
+    sum(kept_us) / nullif(sum(promised_us) - sum(coalesce(undecided_us, 0)), 0),
+    (SELECT CASE WHEN count(*) = count(cost_micros) THEN sum(cost_micros)::BIGINT END FROM ledger
+        JOIN amount_hours USING (hour) WHERE run_id = $run AND served IS NOT NULL),
+    (SELECT sum(milliseconds) / nullif(count(DISTINCT gpu_uuid), 0) / 1000 FROM ledger
+        JOIN amount_hours USING (hour) WHERE run_id = $run AND served IS NOT NULL)
+FROM served_amounts WHERE run_id = $run
+"""
+_LATENCY = """
+SELECT arg_max(engine, hour), max(slo_micros) / 1e6, quantile_disc(first_token_micros, 0.5) / 1e6,
+    quantile_disc(first_token_micros, 0.95) / 1e6,
+    count(*) FILTER (first_token_micros >= 1e12) / nullif(count(first_token_micros), 0)
+FROM (SELECT *, unnest(range(intervals)) FROM latency_amounts WHERE run_id = $run)
+"""
+_BEYOND_SECONDS = 1e6  # the last bucket of an engine: analyzer/ledger/sql/amounts/served.sql
+
+
+def run_service(session: Session, run_id: str) -> RunService | None:
+    """Return what a run served; None where it said nothing of that."""
+    asked: dict[str, object] = {"run": run_id}
+    told, requests, tokens_in, tokens_out, kept, cost, seconds = session.row(_SERVED, asked)
+    if not told:
+        return None
+    engine, slo, *latencies, beyond = session.row(_LATENCY, asked)
+    usual, worst = (None if value is None or value >= _BEYOND_SECONDS else value for value in latencies)
+    return RunService(engine, requests, tokens_in, tokens_out, seconds or 0.0, cost, slo, kept, usual, worst, beyond)
 
 
 def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> RunEnergy | None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Request
@@ -17,7 +17,13 @@ from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext, Scope
 from analyzer.interfaces.text.compare_text import comparison_answer, comparison_rows
 from analyzer.interfaces.text.efficiency_text import efficiency_rows
-from analyzer.interfaces.text.run_text import head_pairs, insufficient_data_words, projection, run_sentence
+from analyzer.interfaces.text.run_text import (
+    head_pairs,
+    insufficient_data_words,
+    projection,
+    run_sentence,
+    service_rows,
+)
 from analyzer.interfaces.text.savings_text import saving_column, savings_head
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import TimelinePoint
@@ -382,7 +388,7 @@ def _told(reader: Reader, run_id: str) -> RunDocument:
     return run_report(reader.session, run_facts(reader.session, run_id), span, reader.settings, own, [], points)
 
 
-def _findings(reader: Reader, run_id: str) -> dict[str, object]:
+def _findings(reader: Reader, run_id: str) -> dict[str, Any]:
     span = run_span(reader.session, run_id, reader.settings.timezone)
     found = reader.of_run(run_id, span)
     facts, settings = run_facts(reader.session, run_id), reader.settings
@@ -397,6 +403,14 @@ def _findings(reader: Reader, run_id: str) -> dict[str, object]:
     }
 
 
+def _next(reader: Reader, run_id: str) -> dict[str, object]:
+    """Return the change that answers the run's largest loss that has one."""
+    found = _findings(reader, run_id)
+    own, advice = found["findings"], found["advice"]
+    answers = [(one, change) for one in own for change in advice if one.id in change.finding_ids]
+    return {"words": found["words"], "answer": answers[0] if answers else None}
+
+
 def _ruled_out(reader: Reader, finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:
     return causes_out(reader.argued(finding, found, span, with_signs=False).ruled_out)
 
@@ -406,7 +420,7 @@ def _rest(reader: Reader, run_id: str) -> dict[str, object]:
     return {"sections": _sections(reader, report), "not_judged": insufficient_data_words(report)}
 
 
-PARTS: dict[str, Callable[[Reader, str], dict[str, object]]] = {"findings": _findings, "rest": _rest}
+PARTS: dict[str, Callable[[Reader, str], dict[str, Any]]] = {"next": _next, "findings": _findings, "rest": _rest}
 
 
 def run_part(reader: Reader, name: str, text: str) -> dict[str, object]:
@@ -456,6 +470,7 @@ def _sections(reader: Reader, report: RunDocument) -> list[tuple[str, list[tuple
     sections = [
         ("Traffic", traffic_rows(traffic, report.currency)),
         ("Efficiency", efficiency_rows(report)),
+        ("Service", service_rows(report)),
         ("Energy", [("drawn", run_energy_words(energy, report.breakdown.milliseconds))] if energy else []),
     ]
     return [(title, rows) for title, rows in sections if rows]

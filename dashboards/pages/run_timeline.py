@@ -37,8 +37,10 @@ _WIDTHS = (160, 2000)
 _PIXELS_A_POINT, _PIXELS_A_BAR = 2, 3
 _MARKS_SHOWN = 400
 _WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
+_LOSS_LEAST = 0.1  # of a stretch's GPU time
 _NOT_A_STALL = ("starting", "checkpointing")
 _GPUS_READ = 256  # of a larger run the first of them, in the order of their hosts
+_REPLICAS_READ = 64  # of a service, by their pods' names
 RANKS_SHOWN = 64  # of more GPUs a row is a host
 _REMEMBERED, _REMEMBERED_SECONDS = 64, 120.0
 _DIGITS = 4
@@ -52,7 +54,7 @@ class Signal:
     key: str
     table: str
     columns: tuple[tuple[str, str], ...]  # column, title
-    unit: str  # "ratio", "W" or "B/s"
+    unit: str  # as of a lane
 
 
 SIGNALS = (
@@ -65,6 +67,16 @@ SIGNALS = (
     Signal("pcie", "gpu_samples", (("pcie_receive_bytes", "PCIe in"),), "B/s"),
     Signal("disk", "disk_samples", (("read_bytes", "disk reads"),), "B/s"),
     Signal("workers", "process_samples", (("workers_busiest_cpu_ratio", "busiest worker"),), "ratio"),
+    Signal("requests", "service_samples", (("requests", "requests of a replica"),), "/s"),
+    Signal("tokens", "service_samples", (("tokens_out", "tokens generated"), ("tokens_in", "prompt tokens")), "/s"),
+    Signal(
+        "first",
+        "service_samples",
+        (("first_token_seconds_p99", "first token (P99)"), ("first_token_seconds_p50", "first token (median)")),
+        "s",
+    ),
+    Signal("queue", "service_samples", (("waiting", "requests waiting"),), ""),
+    Signal("cache", "service_samples", (("kv_cache_ratio", "KV cache"),), "ratio"),
 )
 _BY_KEY = {signal.key: signal for signal in SIGNALS}
 
@@ -78,6 +90,7 @@ class RunGpus:
     names: dict[str, str]
     nodes: dict[str, str]
     left_out: int
+    served_as: tuple[str, ...] = ()  # by which names hosts tell of it, of a run that serves
 
     @classmethod
     def of(cls, session: Session, run_id: str) -> "RunGpus":
@@ -103,7 +116,22 @@ class RunGpus:
         order = sorted(all_gpus.values, key=lambda gpu: (nodes.get(gpu, ""), indices.get(gpu, 0), gpu))
         names = {gpu: f"{nodes.get(gpu, '')} GPU {indices.get(gpu, gpu)}" for gpu in order}
         shown = Subject("gpu_samples", "gpu_uuid", tuple(order[:_GPUS_READ]), all_gpus.nodes)
-        return cls(shown, spans, names, nodes, max(0, len(order) - _GPUS_READ))
+        return cls(shown, spans, names, nodes, max(0, len(order) - _GPUS_READ), _served_as(session, run_id))
+
+
+def _served_as(session: Session, run_id: str) -> tuple[str, ...]:
+    """Return the names by which hosts tell of a service: a pod's leads to its owner's. Of other runs there are none."""
+    if not session.row("SELECT EXISTS (FROM served_amounts WHERE run_id = ?)", [run_id])[0]:
+        return ()
+    names = session.rows(
+        f"""
+        WITH first AS (SELECT DISTINCT alias_run_id AS name FROM run_aliases WHERE run_id = ?)
+        SELECT name FROM first UNION SELECT alias_run_id FROM run_aliases JOIN first ON run_id = name
+        ORDER BY name LIMIT {_REPLICAS_READ}
+        """,
+        [run_id],
+    )
+    return (run_id, *(name for (name,) in names if name != run_id))
 
 
 class Remembered:
@@ -176,6 +204,7 @@ def _told(
         "gpu_samples": held.gpus,
         "disk_samples": Subject("disk_samples", "node", nodes),
         "process_samples": Subject("process_samples", "run_id", (run_id,), nodes),
+        "service_samples": Subject("service_samples", "run_id", held.served_as),
     }
     found: list[Series] = []
     for table, subject in subjects.items():
@@ -268,7 +297,7 @@ def read_timeline(session: Session, known: Remembered, text: str, asked: Timelin
     lanes, ranks = read_signals(session, known, run_id, (start, end), points, ranked)
     told = timeline(session, run_id, asked.pixels // _PIXELS_A_BAR, (start - BUCKET_US + 1, end))
     ribbon = ribbon_of(told)
-    marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon)][:_MARKS_SHOWN]
+    marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon), *losses(ribbon)][:_MARKS_SHOWN]
     return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
@@ -325,6 +354,25 @@ def stalls(ribbon: Ribbon) -> list[Mark]:
             found[-1] = Mark("stall", found[-1].start, at + ribbon.step, most)
         else:
             found.append(Mark("stall", at, at + ribbon.step, most))
+    return found
+
+
+def losses(ribbon: Ribbon) -> list[Mark]:
+    """Return the stretches in which the largest loss was at least half of its worst; stalls are told apart."""
+    bands = [band for band in ribbon.bands if band.klass == "avoidable"]
+    if not bands:
+        return []
+    worst = max(bands, key=lambda band: sum(band.shares))
+    least = max(_LOSS_LEAST, max(worst.shares) / 2)
+    stalled = {at for mark in stalls(ribbon) for at in range(mark.start, mark.end, ribbon.step)}
+    found: list[Mark] = []
+    for at, share in zip(ribbon.starts, worst.shares, strict=True):
+        if share < least or at in stalled:
+            continue
+        if found and found[-1].end == at:
+            found[-1] = Mark("loss", found[-1].start, at + ribbon.step, worst.label)
+        else:
+            found.append(Mark("loss", at, at + ribbon.step, worst.label))
     return found
 
 

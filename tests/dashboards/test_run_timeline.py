@@ -26,6 +26,7 @@ from dashboards.pages.run_timeline import (
     TimelineAsked,
     as_csv,
     as_json,
+    losses,
     masked,
     ranks_of,
     read_timeline,
@@ -65,6 +66,23 @@ def test_a_stall_is_named_by_what_it_was_and_neighbours_are_one() -> None:
     )
     found = [(mark.start // BUCKET_US, mark.end // BUCKET_US, mark.text) for mark in stalls(ribbon_of(told))]
     assert found == [(2, 4, "hang"), (6, 7, "input starvation")]
+
+
+def test_the_stretches_that_lost_most_are_marked_and_a_stall_is_not_marked_twice() -> None:
+    """A run that waits a third of each minute has no stall at all: where it is worst must be seen all the same."""
+    waits, works, hung = ("starved", "storage"), ("productive", "compute"), ("communicating", "hang")
+    shares = [(1, 9), (5, 5), (6, 4), (2, 8), (0, 10), (10, 0)]
+    told = [
+        TimelinePoint(place * BUCKET_US, *state, 100 * share)
+        for place, both in enumerate(shares)
+        for state, share in zip((waits, works), both, strict=True)
+    ]
+    told.append(TimelinePoint(6 * BUCKET_US, *hung, 100))
+    ribbon = ribbon_of(told)
+    found = [(mark.start // BUCKET_US, mark.end // BUCKET_US, mark.text) for mark in losses(ribbon)]
+    assert found == [(1, 3, "input starvation")]
+    assert [mark.start // BUCKET_US for mark in stalls(ribbon)] == [5, 6]
+    assert losses(ribbon_of(_told(works, works))) == []
 
 
 def _series(subject: str, values: list[float | None]) -> Series:

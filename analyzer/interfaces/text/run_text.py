@@ -20,7 +20,7 @@ from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.findings import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
+from analyzer.reports.run import RunDocument, RunFacts, RunService, run_energy_words, worth_showing
 from analyzer.reports.run_list import RunList, RunSummary
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout, at_ends
@@ -146,6 +146,8 @@ def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = F
         sections += [_advice(one, finding, report, layout) for one in _told_at(report, finding, shown)]
     sections.append(traffic_lines(report.traffic, report.currency, layout, whole=whole_traffic))
     sections.append(efficiency_lines(report, layout))
+    served = [line for row in service_rows(report) for line in layout.labelled(*row, 18)]
+    sections.append(["SERVICE", *served] if served else [])
     sections.append(_insufficient_data(report, layout))
     body = [line for section in sections if section for line in (*section, "")]
     return layout.page([*body[:-1], *_onwards(report, shown)])
@@ -244,6 +246,68 @@ def _begun(facts: RunFacts) -> str:
         return attempts
     waited = duration((facts.started_at - facts.submitted_at) // 1_000_000)
     return f"queued {waited}; {attempts}" if attempts else f"queued {waited} before it began"
+
+
+_NOT_READ = "not known: no engine is asked for it"
+
+
+def service_rows(report: RunDocument) -> list[tuple[str, str]]:
+    """Return what a service did and what that cost, by its name; nothing of a run that serves nothing.
+
+    What is not known is said to be so: whoever looks for errors must not take their absence for none.
+    """
+    one = report.service
+    if one is None:
+        return []
+    silent = f"not reported{f' by {plain(one.engine)}' if one.engine else ''}"
+    return [
+        ("requests", silent if one.requests is None else large(one.requests) + _per_second(one.requests, one.seconds)),
+        ("prompt tokens", silent if one.tokens_in is None else large(one.tokens_in)),
+        ("generated tokens", silent if one.tokens_out is None else large(one.tokens_out)),
+        ("first token", _first_token(one) or silent),
+        ("between tokens", _NOT_READ),
+        ("errors", _NOT_READ),
+        ("cost", _service_cost(one, report.currency)),
+    ]
+
+
+def _per_second(count: int, seconds: float) -> str:
+    return f", {count / seconds:.3g} per second" if seconds else ""
+
+
+def _first_token(one: RunService) -> str:
+    """Return how long people wait for it: what 99 of 100 requests kept below, in usual and in bad times."""
+    if one.beyond_ratio is None:
+        return ""
+    words = [f"99 of 100 within {_latency(one.first_token_p99_seconds)}"] if one.first_token_p99_seconds else []
+    if one.first_token_worst_seconds:
+        words.append(f"within {_latency(one.first_token_worst_seconds)} in the worst twentieth of the time")
+    if one.beyond_ratio:
+        words.append(f"beyond the engine's last bucket {one.beyond_ratio:.1%} of the time")
+    if one.slo_seconds is not None:
+        kept = "whether it is kept is not known" if one.kept_ratio is None else f"kept {one.kept_ratio:.1%} of the time"
+        words.append(f"promised {_latency(one.slo_seconds)}: {kept}")
+    return ", ".join(words)
+
+
+def _latency(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _service_cost(one: RunService, currency: str) -> str:
+    """Return the price of its requests and of its tokens; how GPU time divides between the two kinds nobody told."""
+    if one.cost_micros is None:
+        return "not known: a part of its GPU time has no price"
+    told = (
+        [f"{money(nearest(one.cost_micros * 1000, one.requests), currency)} per 1,000 requests"] if one.requests else []
+    )
+    parts = [count for count in (one.tokens_in, one.tokens_out) if count]
+    if len(parts) == 2:
+        of_all = money(nearest(one.cost_micros * MICROS, sum(parts)), currency)
+        told.append(f"{of_all} per million tokens, prompt and generated alike: how its time divides is not reported")
+    elif parts:
+        told.append(f"{money(nearest(one.cost_micros * MICROS, parts[0]), currency)} per million tokens")
+    return "; ".join(told) or "not known: it reports neither requests nor tokens"
 
 
 def projection(report: RunDocument) -> tuple[str, str] | None:
