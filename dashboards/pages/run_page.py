@@ -16,13 +16,12 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext, Scope
 from analyzer.interfaces.text.compare_text import comparison_answer, comparison_rows
-from analyzer.interfaces.text.efficiency_text import efficiency_rows
+from analyzer.interfaces.text.efficiency_text import efficiency_rows, service_rows
 from analyzer.interfaces.text.run_text import (
     head_pairs,
     insufficient_data_words,
     projection,
     run_sentence,
-    service_rows,
 )
 from analyzer.interfaces.text.savings_text import saving_column, savings_head
 from analyzer.ledger.breakdown import breakdown_lines
@@ -57,6 +56,16 @@ from analyzer.reports.run_list import (
     user_breakdown,
     user_runs,
 )
+from analyzer.reports.run_timeline import (
+    SIGNALS,
+    Remembered,
+    TimelineAsked,
+    as_csv,
+    as_json,
+    known_span,
+    read_timeline,
+    state_shares,
+)
 from analyzer.reports.week import by_saving
 from analyzer.states import CLASSES
 from analyzer.text.words import apportion, gpu_hours, hours_decimals, money, percent, symbol
@@ -72,16 +81,6 @@ from dashboards.pages.read_pages import (
     kind_of,
     period_view,
     site_page,
-)
-from dashboards.pages.run_timeline import (
-    SIGNALS,
-    Remembered,
-    TimelineAsked,
-    as_csv,
-    as_json,
-    known_span,
-    read_timeline,
-    state_shares,
 )
 
 RUNS = "/runs"
@@ -423,7 +422,7 @@ def _rest(reader: Reader, run_id: str) -> dict[str, object]:
 PARTS: dict[str, Callable[[Reader, str], dict[str, Any]]] = {"next": _next, "findings": _findings, "rest": _rest}
 
 
-def run_part(reader: Reader, name: str, text: str) -> dict[str, object]:
+def run_part(reader: Reader, name: str, text: str) -> dict[str, Any]:
     """Return what one part of the page shows.
 
     Raises:

@@ -2,13 +2,14 @@
 
 import pytest
 
-from analyzer.interfaces.text.run_text import run_text, service_rows
+from analyzer.interfaces.text.efficiency_text import service_rows
+from analyzer.interfaces.text.run_text import run_text
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import FINDINGS_SHOWN, RunService
+from analyzer.reports.run_timeline import Remembered, TimelineAsked, read_timeline
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from dashboards.pages.run_page import run_part
-from dashboards.pages.run_timeline import Remembered, TimelineAsked, read_timeline
 from tests.analyzer.ledger.amounts_site import SERVE, TRAIN, site
 from tests.analyzer.reports.test_run_head import RUNS, two_runs
 from tests.analyzer.small_site import small_site

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.wire.units import MICROS
 from analyzer.findings.words import gpu_words
 from analyzer.measures.efficiency.checkpoints import Advice, Checkpoints
 from analyzer.measures.efficiency.efficiency_query import Straggler, known_cost
@@ -17,12 +18,13 @@ from analyzer.text.words import (
     hours_decimals,
     moment_words,
     money,
+    nearest,
     plain,
     ratio_percent,
 )
 
 if TYPE_CHECKING:
-    from analyzer.reports.run import RunDocument
+    from analyzer.reports.run import RunDocument, RunService
 
 _COLUMN = 18
 _LOSSES_SHOWN = 3
@@ -171,3 +173,73 @@ def _stragglers(found: Sequence[Straggler], currency: str) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else duration(round(seconds))
+
+
+def large(number: int) -> str:
+    """Return a count for a person: 903, 8.38 million."""
+    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{number / size:.2f} {word}"
+    return f"{number:,}"
+
+
+_NOT_READ = "not known: no engine is asked for it"
+
+
+def service_rows(report: "RunDocument") -> list[tuple[str, str]]:
+    """Return what a service did and what that cost, by its name; nothing of a run that serves nothing.
+
+    What is not known is said to be so: whoever looks for errors must not take their absence for none.
+    """
+    one = report.service
+    if one is None:
+        return []
+    silent = f"not reported{f' by {plain(one.engine)}' if one.engine else ''}"
+    return [
+        ("requests", silent if one.requests is None else large(one.requests) + _per_second(one.requests, one.seconds)),
+        ("prompt tokens", silent if one.tokens_in is None else large(one.tokens_in)),
+        ("generated tokens", silent if one.tokens_out is None else large(one.tokens_out)),
+        ("first token", _first_token(one) or silent),
+        ("between tokens", _NOT_READ),
+        ("errors", _NOT_READ),
+        ("cost", _service_cost(one, report.currency)),
+    ]
+
+
+def _per_second(count: int, seconds: float) -> str:
+    return f", {count / seconds:.3g} per second" if seconds else ""
+
+
+def _first_token(one: "RunService") -> str:
+    """Return how long people wait for it: what 99 of 100 requests kept below, in usual and in bad times."""
+    if one.beyond_ratio is None:
+        return ""
+    words = [f"99 of 100 within {_latency(one.first_token_p99_seconds)}"] if one.first_token_p99_seconds else []
+    if one.first_token_worst_seconds:
+        words.append(f"within {_latency(one.first_token_worst_seconds)} in the worst twentieth of the time")
+    if one.beyond_ratio:
+        words.append(f"beyond the engine's last bucket {one.beyond_ratio:.1%} of the time")
+    if one.slo_seconds is not None:
+        kept = "whether it is kept is not known" if one.kept_ratio is None else f"kept {one.kept_ratio:.1%} of the time"
+        words.append(f"promised {_latency(one.slo_seconds)}: {kept}")
+    return ", ".join(words)
+
+
+def _latency(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _service_cost(one: "RunService", currency: str) -> str:
+    """Return the price of its requests and of its tokens; how GPU time divides between the two kinds nobody told."""
+    if one.cost_micros is None:
+        return "not known: a part of its GPU time has no price"
+    told = (
+        [f"{money(nearest(one.cost_micros * 1000, one.requests), currency)} per 1,000 requests"] if one.requests else []
+    )
+    parts = [count for count in (one.tokens_in, one.tokens_out) if count]
+    if len(parts) == 2:
+        of_all = money(nearest(one.cost_micros * MICROS, sum(parts)), currency)
+        told.append(f"{of_all} per million tokens, prompt and generated alike: how its time divides is not reported")
+    elif parts:
+        told.append(f"{money(nearest(one.cost_micros * MICROS, parts[0]), currency)} per million tokens")
+    return "; ".join(told) or "not known: it reports neither requests nor tokens"

@@ -5,10 +5,10 @@ from pathlib import Path
 from agent.wire.units import SECOND_US
 from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.compare_text import largest_move
-from analyzer.interfaces.text.efficiency_text import step_words
+from analyzer.interfaces.text.efficiency_text import large, step_words
 from analyzer.interfaces.text.finding_text import evidence_lines
 from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.run_text import came_out, large, predicted, run_sentence, sparks
+from analyzer.interfaces.text.run_text import came_out, predicted, run_sentence, sparks
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.wire.units import HOUR_MS, MICROS, MINUTE_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.words import rule_words
-from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known
+from analyzer.interfaces.text.efficiency_text import efficiency_lines, large, not_known, service_rows
 from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.sentences import unpriced_words
@@ -20,7 +20,7 @@ from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.findings import causes_out
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
-from analyzer.reports.run import RunDocument, RunFacts, RunService, run_energy_words, worth_showing
+from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
 from analyzer.reports.run_list import RunList, RunSummary
 from analyzer.states import booking
 from analyzer.text.layout import TextLayout, at_ends
@@ -248,68 +248,6 @@ def _begun(facts: RunFacts) -> str:
     return f"queued {waited}; {attempts}" if attempts else f"queued {waited} before it began"
 
 
-_NOT_READ = "not known: no engine is asked for it"
-
-
-def service_rows(report: RunDocument) -> list[tuple[str, str]]:
-    """Return what a service did and what that cost, by its name; nothing of a run that serves nothing.
-
-    What is not known is said to be so: whoever looks for errors must not take their absence for none.
-    """
-    one = report.service
-    if one is None:
-        return []
-    silent = f"not reported{f' by {plain(one.engine)}' if one.engine else ''}"
-    return [
-        ("requests", silent if one.requests is None else large(one.requests) + _per_second(one.requests, one.seconds)),
-        ("prompt tokens", silent if one.tokens_in is None else large(one.tokens_in)),
-        ("generated tokens", silent if one.tokens_out is None else large(one.tokens_out)),
-        ("first token", _first_token(one) or silent),
-        ("between tokens", _NOT_READ),
-        ("errors", _NOT_READ),
-        ("cost", _service_cost(one, report.currency)),
-    ]
-
-
-def _per_second(count: int, seconds: float) -> str:
-    return f", {count / seconds:.3g} per second" if seconds else ""
-
-
-def _first_token(one: RunService) -> str:
-    """Return how long people wait for it: what 99 of 100 requests kept below, in usual and in bad times."""
-    if one.beyond_ratio is None:
-        return ""
-    words = [f"99 of 100 within {_latency(one.first_token_p99_seconds)}"] if one.first_token_p99_seconds else []
-    if one.first_token_worst_seconds:
-        words.append(f"within {_latency(one.first_token_worst_seconds)} in the worst twentieth of the time")
-    if one.beyond_ratio:
-        words.append(f"beyond the engine's last bucket {one.beyond_ratio:.1%} of the time")
-    if one.slo_seconds is not None:
-        kept = "whether it is kept is not known" if one.kept_ratio is None else f"kept {one.kept_ratio:.1%} of the time"
-        words.append(f"promised {_latency(one.slo_seconds)}: {kept}")
-    return ", ".join(words)
-
-
-def _latency(seconds: float) -> str:
-    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
-def _service_cost(one: RunService, currency: str) -> str:
-    """Return the price of its requests and of its tokens; how GPU time divides between the two kinds nobody told."""
-    if one.cost_micros is None:
-        return "not known: a part of its GPU time has no price"
-    told = (
-        [f"{money(nearest(one.cost_micros * 1000, one.requests), currency)} per 1,000 requests"] if one.requests else []
-    )
-    parts = [count for count in (one.tokens_in, one.tokens_out) if count]
-    if len(parts) == 2:
-        of_all = money(nearest(one.cost_micros * MICROS, sum(parts)), currency)
-        told.append(f"{of_all} per million tokens, prompt and generated alike: how its time divides is not reported")
-    elif parts:
-        told.append(f"{money(nearest(one.cost_micros * MICROS, parts[0]), currency)} per million tokens")
-    return "; ".join(told) or "not known: it reports neither requests nor tokens"
-
-
 def projection(report: RunDocument) -> tuple[str, str] | None:
     """Return what the run will have cost at its limit if it goes on as on average so far; a limit may have passed.
 
@@ -327,14 +265,6 @@ def projection(report: RunDocument) -> tuple[str, str] | None:
     paid = f", {money(nearest(cost * whole, known), report.currency)}" if cost and report.breakdown.priced else ""
     left = f"at its limit, {moment_words(limit_at, report.timezone)}:"
     return left, f"about {gpu_hours(total, hours_decimals(total))} GPU-hours{paid}"
-
-
-def large(number: int) -> str:
-    """Return a count for a person: 903, 8.38 million."""
-    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
-        if number >= size:
-            return f"{number / size:.2f} {word}"
-    return f"{number:,}"
 
 
 def run_sentence(report: RunDocument) -> str:

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from agent.wire.tables import TABLES
 from analyzer.errors import LedgerError
 from analyzer.ledger.coverage import TimelinePoint
-from analyzer.states import BOOKINGS, CLASSES
-from collector.lake.series import Series, Subject
-from collector.store.database import Store
-from collector.store.session import Session
-from dashboards.pages.run_timeline import (
+from analyzer.reports.run_timeline import (
     BUCKET_US,
     RANKS_SHOWN,
     SIGNALS,
@@ -33,6 +29,10 @@ from dashboards.pages.run_timeline import (
     ribbon_of,
     stalls,
 )
+from analyzer.states import BOOKINGS, CLASSES
+from collector.lake.series import Series, Subject
+from collector.store.database import Store
+from collector.store.session import Session
 
 RUN, HOUR, SECOND = "slurm/a/1", 3_600_000_000, 1_000_000
 START = 494_940 * HOUR
