@@ -171,7 +171,11 @@ def _run_parser() -> argparse.ArgumentParser:
         "a group named wait the seconds that a step waited for data",
     )
     parser.add_argument("--every", metavar="TIME", help="time between readings; default 0.1s with a GPU, else 1s")
-    parser.add_argument("--report", metavar="FILE", help="also write the report to this file: .html, .json or text")
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="also write the report to this file: .html, .json, .md (a comment for a pull request) or text",
+    )
     parser.add_argument(
         "--profile", metavar="FILE", help="also write a signed capacity profile: .html (and .json) or .json"
     )

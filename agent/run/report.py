@@ -17,7 +17,7 @@ from agent.errors import ConfigError, EnvelopeError
 from agent.run.command import STDERR
 from agent.wire.recording import read_recording
 
-_FORMATS = {".html": "html", ".htm": "html", ".json": "json"}
+_FORMATS = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown"}
 _PROFILES = (".html", ".htm", ".json")
 _TIMEOUT_SECONDS = 600.0
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import (
@@ -28,6 +28,9 @@ from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern
 from analyzer.reports.compare import checked_kind
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.cli.recording import RecordingReport
 
 _OK, _CHECK_FAILED = 0, 1
 _RECORDED = ".json"  # what gpuledger run calls its recordings
@@ -140,14 +143,12 @@ def compare(argv: list[str]) -> int:
 
 def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     from analyzer.interfaces.cli.recording import recording_report  # analyses, as no other report does
-    from analyzer.interfaces.text.recording_text import recording_text
 
     before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
     if options.format == "json":
         write(as_json("compare_recordings", {"before": before, "after": now}), options)
         return _OK
-    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
-    write(formatted(text, options.format, f"{first.name} and {second.name}"), options)
+    _write_recording(options, now, before, f"{first.name} and {second.name}")
     return _OK
 
 
@@ -211,7 +212,6 @@ def _ask(question: Question[Any], options: argparse.Namespace, step_log: StepTim
 
 def _recording(options: argparse.Namespace) -> int:
     from analyzer.interfaces.cli.recording import recording_report
-    from analyzer.interfaces.text.recording_text import recording_text
 
     price = price_micros(options.price)
     now = recording_report(options.file, price)
@@ -219,6 +219,17 @@ def _recording(options: argparse.Namespace) -> int:
     if options.format == "json":
         write(as_json("recording", now), options)
         return _OK
-    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
-    write(formatted(text, options.format, now.header.command), options)
+    _write_recording(options, now, before, now.header.command)
     return _OK
+
+
+def _write_recording(
+    options: argparse.Namespace, now: "RecordingReport", before: "RecordingReport | None", title: str
+) -> None:
+    from analyzer.interfaces.text.recording_text import recording_markdown, recording_text
+
+    if options.format == "markdown":
+        write(recording_markdown(now, before), options)
+        return
+    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
+    write(formatted(text, options.format, title), options)

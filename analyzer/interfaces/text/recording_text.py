@@ -1,5 +1,6 @@
 """The report on one command as text: time first, the limit, what to change, what lacked data; or two of them."""
 
+import re
 from pathlib import Path
 
 from agent.wire.units import SECOND_US
@@ -126,18 +127,22 @@ def _faster(before: RecordingReport, now: RecordingReport) -> str:
 
 def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
     """Return both runs side by side, as the mean of their GPUs."""
-    rows: list[tuple[str, int, int]] = []
-    if before.run is not None and now.run is not None:
-        then, today = _seconds(before), _seconds(now)
-        rows = [(label, then.get(label, 0), today.get(label, 0)) for label in dict.fromkeys((*then, *today))]
-    rows.append(("total", nearest(before.microseconds, SECOND_US), nearest(now.microseconds, SECOND_US)))
     columns: tuple[TableColumn[tuple[str, int, int]], ...] = (
         TableColumn(f"AGAINST {plain(Path(before.file).stem)}", lambda row: row[0], width=42, align="<"),
         TableColumn("before", lambda row: row[1], _CLOCK, 10),
         TableColumn("now", lambda row: row[2], _CLOCK, 10),
         TableColumn("change", lambda row: row[2] - row[1], _CHANGE, 10),
     )
-    return paper_lines(columns, rows)
+    return paper_lines(columns, _against_rows(before, now))
+
+
+def _against_rows(before: RecordingReport, now: RecordingReport) -> list[tuple[str, int, int]]:
+    """Return where the time of both went, a row a label, in seconds; the last row is of all of it."""
+    rows: list[tuple[str, int, int]] = []
+    if before.run is not None and now.run is not None:
+        then, today = _seconds(before), _seconds(now)
+        rows = [(label, then.get(label, 0), today.get(label, 0)) for label in dict.fromkeys((*then, *today))]
+    return [*rows, ("total", nearest(before.microseconds, SECOND_US), nearest(now.microseconds, SECOND_US))]
 
 
 _CLOCK = CellUnit(clock)
@@ -175,6 +180,39 @@ def recording_text(report: RecordingReport, layout: TextLayout, before: Recordin
         sections += [layout.wrap(_no_gpu_sentence(report)), _host_lines(report.host, layout)]
     sections += [_insufficient_data(report, layout), _sampling(report, layout), _foot(report, layout)]
     return layout.page([line for section in sections if section for line in (*section, "")][:-1])
+
+
+COMMENT_MARK = "<!-- gpuledger run -->"  # by which CI finds its comment again, to change it rather than add another
+_MARKUP = re.compile(r"[\\`*_\[\]<>#!|~@&$^]")  # of GitHub's and GitLab's Markdown: links, mentions, formulas too
+
+
+def recording_markdown(report: RecordingReport, before: RecordingReport | None = None) -> str:
+    """Return the report as a comment for a pull request, in which no name of the run is markup, or calls anybody."""
+    if before is not None:
+        answer = against_sentence(before, report)
+        table = [("", "before", "now", "change")]
+        table += [
+            (name, clock(then), clock(now), _CHANGE.words(now - then))
+            for name, then, now in _against_rows(before, report)
+        ]
+    else:
+        answer = report.not_judged or (_no_gpu_sentence(report) if report.run is None else run_sentence(report.run))
+        table = [("", "time"), *((name, clock(seconds)) for name, seconds in _seconds(report).items())]
+    lines = [COMMENT_MARK, f"**{_markdown(answer)}**", ""]
+    for number, row in enumerate(table if len(table) > 1 else ()):
+        lines += [f"| {' | '.join(map(_markdown, row))} |", *(["|---|" + "---:|" * (len(row) - 1)] * (number == 0))]
+    if before is not None and (then := came_out(before, report)):
+        lines += ["", _markdown(then)]
+    if report.run is not None and report.run.recommendations:
+        next_ones = (plain(advice.title) for advice in report.run.recommendations[:_TRY_SHOWN])
+        lines += ["", "To change next:", *(f"- {_markdown(title)}" for title in next_ones)]
+    took = duration(nearest(report.microseconds, SECOND_US))
+    lines += ["", f"<code>{_markdown(report.header.command)}</code> took {took} on {counted(report.gpus, 'GPU')}"]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain_sentence(text))
 
 
 def _head(report: RecordingReport, layout: TextLayout) -> list[str]:

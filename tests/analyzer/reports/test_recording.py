@@ -1,17 +1,24 @@
 """The report on one command: time first, no price guessed, and a comparison that says whether a change worked."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.command import price_micros
 from analyzer.interfaces.cli.recording import recording_report
 from analyzer.interfaces.cli.report import report_recording
-from analyzer.interfaces.text.recording_text import against_sentence, recording_text
+from analyzer.interfaces.text.recording_text import (
+    COMMENT_MARK,
+    against_sentence,
+    recording_markdown,
+    recording_text,
+)
 from analyzer.interfaces.text.run_text import came_out, head_pairs
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.reports.week import WeekReport
@@ -104,6 +111,41 @@ def test_every_form_is_written(recordings: Path, tmp_path: Path, form: str) -> N
     assert "input starvation" in text
     if form == "json":
         assert json.loads(text)["schema"] == "gpuledger/recording"
+
+
+def test_a_pull_request_is_told_what_a_change_did(recordings: Path, golden: Callable[[str, str], None]) -> None:
+    """A table and a sentence, with a mark by which CI finds its comment again instead of adding another."""
+    before = recording_report(recordings / "before.json", price_micros("2.60"))
+    text = recording_markdown(recording_report(recordings / "after.json", price_micros("2.60")), before)
+    assert text.startswith(f"{COMMENT_MARK}\n**Faster by ")
+    golden("report/recording_against.md", text)
+    drawn = MarkdownIt().enable("table").render(text)
+    assert drawn.count("<table>") == 1
+    assert "<td>input starvation</td>" in drawn
+    single = recording_markdown(before)
+    assert "input starvation" in single
+    assert "To change next:" in single
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train --tag @everyone #12 !7 ~bug",
+        "sh -c 'a | b' <script>alert(1)</script> <!-- x -->",
+        "[click](https://evil.example) ![x](https://evil.example/x.png) https://evil.example",
+        "`` ``` ` **bold** __x__ ~~y~~ $x$ ^y^ \\",
+        "line\nbreak\r\n# head \u202e\u2028 x",
+    ],
+)
+def test_no_word_of_a_command_is_markup_in_a_comment(recordings: Path, command: str) -> None:
+    """Whoever names a run would else write links, pictures and calls to people in the name of the CI."""
+    report = recording_report(recordings / "after.json", None)
+    named = replace(report, header=replace(report.header, command=command))
+    for text in (recording_markdown(named), recording_markdown(named, report), recording_markdown(report, named)):
+        drawn = MarkdownIt("commonmark").enable("table").render(text)
+        body = drawn.replace(COMMENT_MARK, "")
+        assert not re.search(r"<(a|img|script|h\d|em|s|del)\b|<!--", body)
+        assert not re.search(r"[@#!~$](?=\w)", text.replace(COMMENT_MARK, "").replace("&#", ""))
 
 
 def test_the_picture_loads_nothing(week: WeekReport) -> None:
