@@ -188,6 +188,7 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>#!|~@&$^]")  # of GitHub's and GitLab's Markd
 
 def recording_markdown(report: RecordingReport, before: RecordingReport | None = None) -> str:
     """Return the report as a comment for a pull request, in which no name of the run is markup, or calls anybody."""
+    table: list[tuple[str, ...]]
     if before is not None:
         answer = against_sentence(before, report)
         table = [("", "before", "now", "change")]
