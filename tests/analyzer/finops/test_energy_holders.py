@@ -7,10 +7,10 @@ from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from random import Random
+from typing import TypeAlias
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 from analyzer.finops.focus.charges import charges
 from analyzer.finops.non_gpu_costs.costs import costs_of, read_drawn, read_drawn_by_team
@@ -23,25 +23,33 @@ from analyzer.reports.run import run_energy, run_energy_words
 from analyzer.text.layout import TextLayout
 from collector.store.schemas import SCHEMA_DIRECTORY
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
+from tests.campaign import cases
 
 PERIOD = Period(MONDAY, MONDAY + 4 * HOUR, "four hours", "UTC")
 ROW = Energy("energy", None, 0, None, "power contract", date(2026, 1, 1), 110_000, 1_300_000,
              Intensity(Fraction(380_950), "Germany, 2023"))  # fmt: skip
 Hold = tuple[str, int, int]  # run, start, end
 Sample = tuple[int, int, float | None, float | None]  # start, end, joules, watts
+Schedule: TypeAlias = tuple[list[Hold], list[Sample]]
 
 
 def fleet_of(holds: list[Hold], samples: list[Sample], until: int = 4 * HOUR) -> Fleet:
     """Return a fleet of one GPU, analyzed."""
+    return fleet_of_all([(holds, samples)], until)
+
+
+def fleet_of_all(schedules: list[Schedule], until: int = 4 * HOUR) -> Fleet:
+    """Return a fleet of one GPU for each schedule, g0, g1 and so on, analyzed."""
     fleet = Fleet()
-    fleet.own("n1", ["g1"], owned_until=MONDAY + until)
-    row = {"node": "n1", "gpu_uuid": "g1", "up": True, "utilization_ratio": 0.9}
-    fleet.add("gpu_samples", [
-        row | {"started_at": MONDAY + start, "ended_at": MONDAY + end, "energy_joules": joules, "power_watts": watts}
-        for start, end, joules, watts in samples
-    ])  # fmt: skip
-    for run, start, end in holds:
-        fleet.hold(run, "n1", ["g1"], MONDAY + start, MONDAY + end, account=f"team-{run[-1]}")
+    gpus = [f"g{number}" for number in range(len(schedules))]
+    fleet.own("n1", gpus, owned_until=MONDAY + until)
+    for gpu, (holds, samples) in zip(gpus, schedules, strict=True):
+        row = {"node": "n1", "gpu_uuid": gpu, "up": True, "utilization_ratio": 0.9}
+        spans = [{"started_at": MONDAY + start, "ended_at": MONDAY + end} for start, end, _, _ in samples]
+        drawn = [{"energy_joules": joules, "power_watts": watts} for _, _, joules, watts in samples]
+        fleet.add("gpu_samples", [row | span | what for span, what in zip(spans, drawn, strict=True)])
+        for run, start, end in holds:
+            fleet.hold(run, "n1", [gpu], MONDAY + start, MONDAY + end, account=f"team-{run[-1]}")
     fleet.analyze(MONDAY + DAY)
     return fleet
 
@@ -72,35 +80,46 @@ def integral(holds: list[Hold], samples: list[Sample]) -> dict[str | None, Fract
     return sums
 
 
-@st.composite
-def schedules(draw: st.DrawFn) -> tuple[list[Hold], list[Sample]]:
+def schedule_of(seed: int) -> Schedule:
     """Draw who held a GPU over four hours, some of them together, and what it drew, in rows of any length."""
+    draw = Random(seed)
     holds = []
-    for number in range(draw(st.integers(0, 5))):
-        start = draw(st.integers(0, 14_000)) * SECOND
-        holds.append((f"slurm/a/{number}", start, min(4 * HOUR, start + draw(st.integers(1, 9_000)) * SECOND)))
+    for number in range(draw.randint(0, 5)):
+        start = draw.randint(0, 14_000) * SECOND
+        holds.append((f"slurm/a{seed}/{number}", start, min(4 * HOUR, start + draw.randint(1, 9_000) * SECOND)))
     samples: list[Sample] = []
-    at = draw(st.integers(0, 600)) * SECOND
+    at = draw.randint(0, 600) * SECOND
     while at < 4 * HOUR and len(samples) < 60:
-        end = min(4 * HOUR, at + draw(st.sampled_from([10, 60, 300, 1_000, 4_000])) * SECOND)
-        samples.append((at, end, float(draw(st.integers(0, 700_000))), None))
-        at = end + draw(st.sampled_from([0, 0, 0, 900])) * SECOND
+        end = min(4 * HOUR, at + draw.choice([10, 60, 300, 1_000, 4_000]) * SECOND)
+        samples.append((at, end, float(draw.randint(0, 700_000)), None))
+        at = end + draw.choice([0, 0, 0, 900]) * SECOND
     return holds, samples
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(schedules())
-def test_joules_are_the_holders_of_their_sample_by_any_schedule(schedule: tuple[list[Hold], list[Sample]]) -> None:
-    """Equal to the joule to a brute-force integral; runs, teams, carbon and FOCUS say the same, and none is lost."""
-    holds, samples = schedule
-    fleet = fleet_of(holds, samples)
-    right, runs = integral(holds, samples), {run for run, _, _ in holds}
+@pytest.mark.parametrize("seeds", cases(400, here=25))
+def test_joules_are_the_holders_of_their_sample_by_any_schedule(seeds: range) -> None:
+    """Equal to the joule to a brute-force integral; runs, teams, carbon and FOCUS say the same, and none is lost.
+
+    Each schedule is of a GPU of its own: one pass judges all.
+    """
+    made = [schedule_of(seed) for seed in seeds]
+    fleet = fleet_of_all(made)
+    runs = {run for holds, _ in made for run, _, _ in holds}
+    rights = [integral(*one) for one in made]
     found = drawn_by_runs(fleet, runs)
-    for run in (*runs, None):
-        assert abs(found[run] / 1000 - right[run]) < 1, (run, holds, samples)
+    for schedule, right in zip(made, rights, strict=True):
+        for held, _, _ in schedule[0]:
+            assert abs(found[held] / 1000 - right[held]) < 1, (held, schedule)
     with fleet.store.session() as session:
-        (whole,) = session.row("SELECT coalesce(sum(millijoules), 0)::BIGINT FROM energy_amounts")
-        assert whole == sum(found.values()) == sum(round(1000 * (joules or 0)) for _, _, joules, _ in samples)
+        by_gpu = dict(session.rows("SELECT gpu_uuid, sum(millijoules)::BIGINT FROM energy_amounts GROUP BY 1"))
+        of_nobody = dict(session.rows("SELECT gpu_uuid, sum(millijoules)::BIGINT FROM energy_amounts "
+                                      "WHERE run_id IS NULL GROUP BY 1"))  # fmt: skip
+        for number, (_, samples) in enumerate(made):
+            drawn = sum(round(1000 * (joules or 0)) for _, _, joules, _ in samples)
+            assert by_gpu.get(f"g{number}", 0) == drawn, (number, made[number])
+            assert abs(of_nobody.get(f"g{number}", 0) / 1000 - rights[number][None]) < 1, (number, made[number])
+        assert sum(of_nobody.values()) == found[None]
+        assert sum(by_gpu.values()) == sum(found.values())
         costs = costs_of(session, PERIOD, NonGpuPrices(energy=(ROW,)), "v", "USD", TariffBook())
         assert sum(one.carbon_milligrams or 0 for one in costs.energy_by_team) == sum(
             one.carbon_milligrams or 0 for one in costs.energy

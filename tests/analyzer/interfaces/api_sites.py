@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.registry import Registry
 from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet, priced
 from tests.analyzer.small_site import small_site
 from tests.collector.access.conftest import add_key, bearer
@@ -79,11 +81,22 @@ def collector(**more: Any) -> CollectorConfig:
     return CollectorConfig(**{"listen": "127.0.0.1:0", "lake": "none", "tokens": (TOKEN,)} | kept | more)
 
 
+@made_once
+def _analysed(now: int) -> Fleet:
+    with TemporaryDirectory() as folder:
+        fleet = small_site()
+        fleet.analyze(now=now, settings=settings(Path(folder)))
+    return fleet
+
+
 @contextmanager
 def site(directory: Path, fleet: Fleet | None = None, now: int = LATER) -> Iterator[Site]:
     """Yield a server on the small site, or on another, analysed."""
-    fleet, chosen = fleet or small_site(), settings(directory)
-    fleet.analyze(now=now, settings=chosen)
+    chosen = settings(directory)
+    if fleet is None:
+        fleet = _analysed(now)
+    else:
+        fleet.analyze(now=now, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)
     registry = app.state.access.registry
     keys = {team: add_key(registry, "read", teams=(team,)) for team in ("holders", "workers", "nobody's")}

@@ -3,7 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.command import price_micros
-from analyzer.interfaces.cli.recording import recording_report
+from analyzer.interfaces.cli.recording import RecordingReport, recording_report
 from analyzer.interfaces.cli.report import report_recording
 from analyzer.interfaces.text.recording_text import (
     COMMENT_MARK,
@@ -34,7 +36,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_recording(folder / "after.json", 30, waiting=False)
     write_recording(folder / "no_gpu.json", 20, waiting=False, gpus=0)
     write_recording(folder / "killed.json", 20, waiting=True, ended=False)
+    write_recording(folder / "one_gpu.json", 45, waiting=False, gpus=1)
     return folder
+
+
+@pytest.fixture(scope="module")
+def judged(made: Path) -> Callable[..., RecordingReport]:
+    """Return what reports on one of them, each once: a report takes a ledger. Files are named as from the folder."""
+
+    @cache
+    def of(name: str, price: str | None = None) -> RecordingReport:
+        with chdir(made):
+            return recording_report(Path(f"{name}.json"), price_micros(price))
+
+    return of
 
 
 @pytest.fixture
@@ -44,25 +59,27 @@ def recordings(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path()
 
 
-def test_a_waiting_run_reads_as_it_was_drawn(recordings: Path, golden: Callable[[str, str], None]) -> None:
+def test_a_waiting_run_reads_as_it_was_drawn(
+    judged: Callable[..., RecordingReport], golden: Callable[[str, str], None]
+) -> None:
     """The first screen that a new user sees: the limit, where the time went, why, and what to change."""
-    text = recording_text(recording_report(recordings / "before.json", None), TextLayout())
+    text = recording_text(judged("before"), TextLayout())
     assert "$" not in text.split("INSUFFICIENT DATA")[0]
     golden("report/recording.txt", text)
 
 
-def test_after_the_change(recordings: Path, golden: Callable[[str, str], None]) -> None:
+def test_after_the_change(judged: Callable[..., RecordingReport], golden: Callable[[str, str], None]) -> None:
     """The loop closes with one flag: did it work, by how much, and what is the next limit."""
-    before = recording_report(recordings / "before.json", price_micros("2.60"))
-    after = recording_report(recordings / "after.json", price_micros("2.60"))
+    before = judged("before", "2.60")
+    after = judged("after", "2.60")
     golden("report/recording_against.txt", recording_text(after, TextLayout(), before))
 
 
-def test_without_a_gpu_the_host_is_told(recordings: Path, golden: Callable[[str, str], None]) -> None:
+def test_without_a_gpu_the_host_is_told(
+    judged: Callable[..., RecordingReport], golden: Callable[[str, str], None]
+) -> None:
     """A laptop without a GPU is where many try it first: it says what it saw, and what it could not."""
-    golden(
-        "report/recording_no_gpu.txt", recording_text(recording_report(recordings / "no_gpu.json", None), TextLayout())
-    )
+    golden("report/recording_no_gpu.txt", recording_text(judged("no_gpu"), TextLayout()))
 
 
 def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
@@ -74,16 +91,16 @@ def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
     assert ("1,200 steps (said by the run)", "") in head_pairs(told.run)
 
 
-def test_what_a_killed_watcher_left_counts(recordings: Path) -> None:
+def test_what_a_killed_watcher_left_counts(judged: Callable[..., RecordingReport]) -> None:
     """The run that was killed is the one that somebody wants explained."""
-    told = recording_report(recordings / "killed.json", None)
+    told = judged("killed")
     assert told.ended is None
     assert "as far as it was watched" in recording_text(told, TextLayout())
 
 
-def test_time_is_conserved(recordings: Path) -> None:
+def test_time_is_conserved(judged: Callable[..., RecordingReport]) -> None:
     """Every GPU-second of the command is in the table: gpus times its length, to the millisecond."""
-    told = recording_report(recordings / "before.json", None)
+    told = judged("before")
     assert told.run is not None
     assert told.run.breakdown.milliseconds == 4 * told.microseconds // 1000
 
@@ -157,36 +174,37 @@ def test_the_picture_loads_nothing(week: WeekReport) -> None:
     assert "url(http" not in drawn
 
 
-def test_a_command_that_failed_is_not_called_faster(recordings: Path) -> None:
+def test_a_command_that_failed_is_not_called_faster(judged: Callable[..., RecordingReport]) -> None:
     """It was over sooner because it broke."""
-    before = recording_report(recordings / "before.json", None)
-    after = recording_report(recordings / "after.json", None)
+    before = judged("before")
+    after = judged("after")
     assert after.ended is not None
     failed = replace(after, ended=replace(after.ended, exit_code=3))
     assert "Faster" in against_sentence(before, after)
     assert "Faster" not in against_sentence(before, failed)
 
 
-def test_a_prediction_is_held_to_what_came(tmp_path: Path) -> None:
+def test_a_prediction_is_held_to_what_came(tmp_path: Path, judged: Callable[..., RecordingReport]) -> None:
     """A prediction that nobody looks at again is a promise; one of a command that failed proves nothing."""
-    before = recording_report(write_recording(tmp_path / "before.json", 45, True), None)
-    for minutes, word in ((30, "inside"), (40, "slower than"), (20, "faster than")):
-        after = recording_report(write_recording(tmp_path / f"{minutes}.json", minutes, False), None)
+    before, inside = judged("before"), judged("after")
+    slower, faster = (
+        recording_report(write_recording(tmp_path / f"{minutes}.json", minutes, False), None) for minutes in (40, 20)
+    )
+    for after, word in ((inside, "inside"), (slower, "slower than"), (faster, "faster than")):
         told = came_out(before, after)
         assert told is not None
         assert f"came out {word} the range" in told
-    killed = recording_report(write_recording(tmp_path / "killed.json", 30, False, ended=False), None)
-    assert came_out(before, killed) is None
-    assert came_out(after, before) is None  # nothing was proposed
+    assert came_out(before, replace(faster, ended=None)) is None  # who was killed
+    assert came_out(faster, before) is None  # nothing was proposed
 
 
-def test_a_gpu_that_comes_free_makes_no_run_faster(tmp_path: Path) -> None:
+def test_a_gpu_that_comes_free_makes_no_run_faster(tmp_path: Path, judged: Callable[..., RecordingReport]) -> None:
     """Half of its GPU time is freed, and it takes as long: no later run is held to half of its length."""
     alone = recording_report(write_recording(tmp_path / "alone.json", 45, False, gpus=2, unused=1), None)
     assert alone.run is not None
     assert [one.kind for one in alone.run.recommendations] == ["right_size"]
     assert "-> about" not in recording_text(alone, TextLayout())
-    after = recording_report(write_recording(tmp_path / "after.json", 45, False, gpus=1), None)
+    after = judged("one_gpu")
     assert came_out(alone, after) is None
     waiting = recording_report(write_recording(tmp_path / "waiting.json", 45, True, gpus=2, unused=1), None)
     assert waiting.run is not None
@@ -196,23 +214,24 @@ def test_a_gpu_that_comes_free_makes_no_run_faster(tmp_path: Path) -> None:
     assert told.startswith("predicted then for 4 loader workers per rank"), "what was to make it faster"
 
 
-def test_other_work_is_named_before_its_time_is_compared(tmp_path: Path) -> None:
+def test_other_work_is_named_before_its_time_is_compared(
+    tmp_path: Path, judged: Callable[..., RecordingReport]
+) -> None:
     """Another command, or fewer GPUs, is faster for a reason of its own."""
     before = recording_report(write_recording(tmp_path / "before.json", 45, False, gpus=2), None)
     other = recording_report(
         write_recording(tmp_path / "other.json", 30, False, gpus=2, command="python eval.py"), None
     )
-    fewer = recording_report(write_recording(tmp_path / "fewer.json", 30, False, gpus=1), None)
     told = against_sentence(before, other)
     assert told.startswith("Not the same work: the command was python train.py, now python eval.py. Faster by")
-    assert "it held 2 GPUs, now 1 GPU" in against_sentence(before, fewer)
+    assert "it held 2 GPUs, now 1 GPU" in against_sentence(before, judged("one_gpu"))
     assert "Not the same" not in against_sentence(before, before)
 
 
-def test_a_torn_recording_is_not_compared(recordings: Path) -> None:
+def test_a_torn_recording_is_not_compared(judged: Callable[..., RecordingReport]) -> None:
     """Up to where it was written it is shorter than anything."""
-    before = recording_report(recordings / "before.json", None)
-    killed = recording_report(recordings / "killed.json", None)
+    before = judged("before")
+    killed = judged("killed")
     for pair in ((killed, before), (before, killed)):
         assert against_sentence(*pair).startswith("Not compared: ")
         assert "no end" in against_sentence(*pair)
@@ -259,7 +278,7 @@ def test_what_was_never_written_is_not_told_as_unread(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["before", "no_gpu"])
-def test_no_line_is_wider_than_a_narrow_terminal(recordings: Path, name: str) -> None:
+def test_no_line_is_wider_than_a_narrow_terminal(judged: Callable[..., RecordingReport], name: str) -> None:
     """Sixty columns; what is to be pasted alone is as long as it is."""
-    lines = recording_text(recording_report(recordings / f"{name}.json", None), TextLayout(60)).splitlines()
+    lines = recording_text(judged(name), TextLayout(60)).splitlines()
     assert [line for line in lines if len(line) > 60 and not line.startswith("next: ")] == []

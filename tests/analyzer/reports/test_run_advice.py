@@ -31,8 +31,8 @@ def two_weeks() -> Fleet:
         [said | {"started_at": at - MINUTE, "ended_at": at, "steps": 10, "checkpoint": f"c{at}"} for at in moments],
     )
     fleet.own("w0", ["w0g0"])
-    fleet.hold("slurm/alpha/later", "w0", ["w0g0"], MONDAY + 7 * DAY, MONDAY + 15 * DAY, name="later")
-    fleet.sample("w0", "w0g0", MONDAY + 7 * DAY, MONDAY + 15 * DAY, every=HOUR)
+    fleet.hold("slurm/alpha/later", "w0", ["w0g0"], MONDAY + 7 * DAY, MONDAY + 9 * DAY, name="later")
+    fleet.sample("w0", "w0g0", MONDAY + 7 * DAY, MONDAY + 9 * DAY, every=HOUR)
     fleet.analyze(now=MONDAY + 16 * DAY)
     return fleet
 

@@ -19,12 +19,14 @@ from analyzer.reports.request import Request
 from analyzer.reports.week import WeekReport, group_lines, week_report
 from analyzer.settings.settings import Settings
 from tests.analyzer.interfaces.api_sites import site
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 WEEK = Calendar().week_of(MONDAY)
 H = 3_600_000
 
 
+@made_once
 def silent_fleet() -> Fleet:
     """Return a site as an imported job history makes it: runs that held GPUs, and not one sample."""
     fleet = Fleet()
@@ -149,6 +151,7 @@ def test_shorter_runs_are_compared_and_not_called_cheaper_work() -> None:
     assert "How much work either did is not known: it may be less work." in told
 
 
+@made_once
 def unheld_fleet() -> Fleet:
     """Return samples without allocations: two GPUs at work, and nobody told of a run."""
     fleet = Fleet()
@@ -160,8 +163,10 @@ def unheld_fleet() -> Fleet:
     return fleet
 
 
-def half_fleet(**values: Any) -> Fleet:
-    """Return two runs of which the agents of one told nothing; or, with values, both measured so."""
+@made_once
+def half_fleet(*, is_without_sm: bool = False) -> Fleet:
+    """Return two runs of which the agents of one told nothing; or both measured, but for the activity of their SMs."""
+    values = NO_SM if is_without_sm else {}
     fleet = Fleet()
     for number in range(2):
         fleet.own(f"n{number}", [f"G{number}"])
@@ -250,7 +255,7 @@ def everything(fleet: Fleet) -> str:
             ("No run is known to have held a GPU", "GPU-hours were busy", "no runs known", "value='unknown'"),
         ),
         (
-            lambda: half_fleet(**NO_SM),
+            lambda: half_fleet(is_without_sm=True),
             (r"Nothing avoidable was found\.(?! ?insufficient data)", "SM activity 90", "all clear"),
             ("; insufficient data for underutilized (2 subjects), input starvation (2 subjects).",),
         ),
@@ -294,7 +299,7 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
             ("Nothing is recommended: no run is known to have held a GPU.",),
         ),
         (
-            lambda: half_fleet(**NO_SM),
+            lambda: half_fleet(is_without_sm=True),
             (r"was avoidable \(0\.0%\)\.", r"Nothing is recommended\."),
             ("insufficient data for",),
         ),
