@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agent.wire.units import MICROS
 from analyzer.finops.budgets.budget_file import FLEET
-from analyzer.finops.budgets.month import BudgetLine, MonthReport
+from analyzer.finops.budgets.month import BudgetLine, Ending, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
 from analyzer.text.layout import TextLayout
@@ -200,15 +200,17 @@ def since_words(report: MonthReport) -> str:
     return f"The ledger begins {first}: earlier days of this month are not in it."
 
 
+def method_words(ending: Ending | None) -> str:
+    """Return how the end of a month was forecast, and what an interval still needs; nothing where nothing was."""
+    if ending is None or ending.model is None:
+        return ""
+    if ending.low_micros is None:
+        return f"Month-end: {ending.model}. An interval needs {counted(ending.days_missing, 'more day')} of history."
+    return f"Month-end: {ending.model}, the most accurate on this site's history."
+
+
 def _notes(report: MonthReport, layout: TextLayout) -> list[str]:
-    found = [said] if (said := since_words(report)) else []
-    ending = report.fleet.ending
-    if ending is not None and ending.model is not None:
-        if ending.low_micros is None:
-            more = counted(ending.days_missing, "more day")
-            found.append(f"Month-end: {ending.model}. An interval needs {more} of history.")
-        else:
-            found.append(f"Month-end: {ending.model}, the most accurate on this site's history.")
+    found = [said for said in (since_words(report), method_words(report.fleet.ending)) if said]
     if any(line.verdict == "may be over" for line in report.every):
         found.append("? may be over its budget: the upper end of its interval is.")
     unpriced = sum(line.unpriced_milliseconds for line in report.lines)

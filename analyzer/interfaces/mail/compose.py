@@ -1,5 +1,6 @@
 """Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report` prints."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -37,6 +38,8 @@ _SHOWN = 5
 _PASTED_LINES = 4  # of more, a mail names the command that prints them whole: half a script is worse than none
 _FOLDED_LINES = 9  # the same, where they had to be folded
 _PASTE_COLUMNS = 72
+# What ends somebody's job is pasted by no reader of a mail: it goes to more people than the job's owner.
+_ENDS_JOBS = re.compile(r"\b(scancel|qdel|bkill|condor_rm|kubectl\s+(delete|scale))\b")
 
 
 def actions(report: WeekReport, site_url: str | None) -> Actions | None:
@@ -95,7 +98,7 @@ def _how(one: Recommendation) -> tuple[str, ...]:
         )
     count = sum(bool(line.strip()) for each in one.artefacts for line in each.text.splitlines())
     lines = [line for each in one.artefacts for line in folded(each, _PASTE_COLUMNS) if line.strip()]
-    is_short = 0 < count <= _PASTED_LINES and len(lines) <= _FOLDED_LINES
+    is_short = 0 < count <= _PASTED_LINES and len(lines) <= _FOLDED_LINES and not any(map(_ENDS_JOBS.search, lines))
     return tuple(lines) if is_short else (f"gpuledger recommendations show {one.id}",)
 
 
@@ -153,7 +156,7 @@ def compose(
         _went(table),
         _classes(table),
         actions(report, site_url),
-        sections(report, more, oldest_price),
+        sections(report, more, oldest_price, team),
         f"{site_url}/?week={report.period.label}" if site_url and "-W" in report.period.label else site_url,
         is_clear,
         attachments(report, team),

@@ -101,6 +101,7 @@ class Extras:
     requests: Section | None = None
     corrections: tuple[str, ...] = ()
     energy: Section | None = None
+    least_free: int = 0  # GPUs that nobody held in any hour
     invoice: str | None = None
 
 

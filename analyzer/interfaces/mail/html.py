@@ -122,9 +122,23 @@ def _environment() -> Environment:
     return found
 
 
-def whole_ids(text: str) -> Markup:
-    """Return a text, escaped, whose ids of findings and recommendations no line break tears apart."""
-    return Markup(_ID.sub(r'<span style="white-space:nowrap;">\g<0></span>', str(escape(text))))  # noqa: S704 - escaped
+def whole_ids(text: str, site_url: str | None = None, period: str = "") -> Markup:
+    """Return a text, escaped, whose ids of findings and recommendations are links, and torn apart by no line break.
+
+    Without an address of http or https, where the pages are, they are words.
+    """
+    if not _is_link(site_url):
+        kept = _ID.sub(r'<span style="white-space:nowrap;">\g<0></span>', str(escape(text)))
+        return Markup(kept)  # noqa: S704 - escaped
+
+    def link(found: re.Match[str]) -> str:
+        page = (
+            f"findings/{found[0]}?week={period}" if found[0][0] == "f" else f"recommendations?week={period}#{found[0]}"
+        )
+        address = escape(f"{site_url}/{page}")
+        return f'<a class="link" href="{address}" style="color:#1a5fb4;white-space:nowrap;">{found[0]}</a>'
+
+    return Markup(_ID.sub(link, str(escape(text))))  # noqa: S704 - escaped
 
 
 def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:

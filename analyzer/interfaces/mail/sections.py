@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from agent.wire.units import MICROS
+from agent.wire.units import HOUR_MS, MICROS
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.decided import line as request_line
 from analyzer.finops.anomalies import Anomalies, anomalies, anomaly_words
 from analyzer.finops.budgets.budget_file import budget_book
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
-from analyzer.finops.budgets.text import between, over_words, since_words
+from analyzer.finops.budgets.text import between, method_words, over_words, since_words
 from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
@@ -40,10 +40,12 @@ from analyzer.text.words import (
     day,
     decimal,
     gpu_hours,
+    hours_decimals,
     kind_of,
     money,
     money_decimals,
     nearest,
+    percent,
     plain,
     symbol,
 )
@@ -150,6 +152,21 @@ def _energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ..
     return (f"{energy_words(whole, currency)}{basis}. {_NOT_ADDED}",)
 
 
+# What is done about the largest line where no recommendation is against it: nobody's run can be changed to end it.
+_LARGEST: Mapping[str, str] = {
+    "unallocated": "No run held them: gpuledger capacity portfolio says how many to own, reserve and rent, gpuledger "
+    "capacity demand who asked for GPUs and waited.",
+    "reserved, unused": "Reservations held them, and no run used them: end or shorten those (scontrol show "
+    "reservation).",
+    "drained": "They were out of service: the Health page says which hosts, since when and why.",
+    "serving headroom": "Services keep them for their peaks: the services file says how much.",
+    "fragmented": "Slices that fit no run: choose another geometry, or give whole GPUs.",
+    "communication": "Collectives of runs: larger batches, overlap, fewer hosts; gpuledger report run ID has each run.",
+    "checkpointing": "Less often, asynchronously, or to faster storage; gpuledger report run ID has each run.",
+    "starting": "Images and weights are loaded: keep them on the hosts; gpuledger report run ID has each run.",
+    "low utilization, unexplained": "No cause is proven: gpuledger findings --unjudged says which signal is missing.",
+    "not measured": "Nobody measured it: the Health page and gpuledger admin doctor say which hosts are silent.",
+}
 _CHECKED_SHOWN = 3
 _NODES_SHOWN = 3
 _RULES_SHOWN = 4
@@ -157,9 +174,12 @@ _TEAMS_SHOWN = 40  # of more, the rest is one line: a mail has at most 100 KB of
 _OVER = " !"
 
 
-def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> tuple[Section, ...]:
+def sections(
+    report: WeekReport, extras: Extras, oldest_price: date | None, team: str | None = None
+) -> tuple[Section, ...]:
     """Return the sections in their order; one that would say nothing is left out whole."""
     every = (
+        _largest(report, extras) if team is None else None,
         _checked(report),
         _teams(report, extras),
         _charged(report),
@@ -170,6 +190,26 @@ def sections(report: WeekReport, extras: Extras, oldest_price: date | None) -> t
         _how_sure(report, extras, oldest_price),
     )
     return tuple(section for section in every if section is not None and not section.is_empty)
+
+
+def _largest(report: WeekReport, extras: Extras) -> Section | None:
+    """Return what to do about the fleet's largest line that is not useful; what is avoidable has recommendations."""
+    breakdown = report.breakdown
+    rest = [entry for entry in breakdown.entries if entry.klass != "useful"]
+    entry = max(rest, key=lambda one: (breakdown.weight(one), one.milliseconds), default=None)
+    if entry is None or (words := _LARGEST.get(entry.label)) is None:
+        return None
+    share = percent(breakdown.weight(entry), breakdown.total_weight)
+    paid = (
+        f"{money(entry.cost_micros, report.currency, money_decimals(breakdown.cost_micros))}, "
+        if breakdown.priced
+        else ""
+    )
+    hours = gpu_hours(entry.milliseconds, hours_decimals(entry.milliseconds))
+    told = f"{entry.label[0].upper()}{entry.label[1:]}: {paid}{share} of all, {hours} GPU-hours. "
+    if entry.label == "unallocated" and extras.least_free:
+        told += f"{counted(extras.least_free, 'GPU')} or more were free in every hour. "
+    return Section("the largest line that is not useful", (told + words,))
 
 
 def _checked(report: WeekReport) -> Section:
@@ -348,6 +388,7 @@ class Joined:
     asked: tuple[Decided, ...] = ()
     energy: tuple[EnergySum, ...] = ()
     corrections: Corrections | None = None
+    least_free: int = 0  # GPUs that nobody held in any hour of the period
 
     @classmethod
     def read(cls, reader: "Reader", period: Period, asked: Sequence[Decided] = ()) -> "Joined":
@@ -364,6 +405,7 @@ class Joined:
             tuple(asked),
             energy_of(read_drawn(session, period), session, period, non_gpu_rates(reader.settings)),
             Corrections.read(session, calendar, period, currency),
+            _least_free(session, period),
         )
 
     def extras(self, team: str | None) -> Extras:
@@ -373,6 +415,7 @@ class Joined:
             requests=Section("capacity requests", request_lines(self.asked, team)),
             corrections=self.corrections.lines(team) if self.corrections else (),
             energy=Section("energy", _energy_sentences(self.energy, self.odd.currency) if team is None else ()),
+            least_free=self.least_free if team is None else 0,
         )
         if self.month is None:
             return found
@@ -380,6 +423,7 @@ class Joined:
             return replace(found, month=Section("spend to date and forecast", tuple(_own_month(self.month, team))))
         months = {(line.team, line.held): _month(line) for line in self.month.lines}
         told = [f"{over_words(line, self.month.currency)}." for line in self.month.every if line.is_over]
+        told += _month_end(self.month)
         told += [since] if (since := since_words(self.month)) else []
         return replace(found, months=months, of_months=tuple(told))
 
@@ -392,12 +436,33 @@ class Joined:
         return [*said, *(anomaly_words(one, self.odd) for one in teams[:_ODD_SHOWN])]
 
 
+def _least_free(session: Session, period: Period) -> int:
+    """Return how many GPUs at least were free in every hour that is known of a period."""
+    (least,) = session.row(
+        "SELECT coalesce(min(coalesce(free_ms, 0)), 0) FROM ledger_hours LEFT JOIN ("
+        "SELECT hour, sum(milliseconds) AS free_ms FROM ledger WHERE state = 'unallocated' AND cause = 'free' "
+        "AND hour >= $start AND hour < $end GROUP BY hour) USING (hour) WHERE hour >= $start AND hour < $end",
+        {"start": period.start, "end": period.end},
+    )
+    return int(least) // HOUR_MS
+
+
 def request_lines(asked: Sequence[Decided], team: str | None) -> tuple[str, ...]:
     """Return a line for each request of a team, or of all (None); of more than a reader reads, how many are left."""
     own = [one for one in asked if team in (None, one.request.team)]
     lines = tuple(request_line(one) for one in own[:REQUESTS_SHOWN])
     left = len(own) - REQUESTS_SHOWN
     return (*lines, f"and {left:,} more (full list: gpuledger capacity request list)") if left > 0 else lines
+
+
+def _month_end(month: MonthReport) -> list[str]:
+    """Return what the fleet's month is expected to cost, within which interval, and by which method."""
+    ending = month.fleet.ending
+    if ending is None or not (method := method_words(ending)):
+        return []
+    about = money(ending.expected_micros, month.currency, money_decimals(ending.expected_micros))
+    interval = f"{between(month.fleet)}, four months in five" if between(month.fleet) else ""
+    return [f"{month.period.label} will cost about {about}{interval}. {method}"]
 
 
 def _month(line: BudgetLine) -> Month:
@@ -419,4 +484,4 @@ def _own_month(month: MonthReport, team: str) -> list[str]:
         said += f"; forecast for its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
     if line.budget is not None:
         said += f"; the budget is {money(allowed, month.currency, decimals)}"
-    return [f"{said}."]
+    return [f"{said}.", *([method] if (method := method_words(ending)) else [])]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.connection import trusting
 from analyzer.errors import AnalyzerError
@@ -36,6 +36,32 @@ class RefusedError(MailError):
 _TOLD_LETTERS = 200
 _GREET_SECONDS = 5
 _PERMANENT = 500  # SMTP replies from here on are final (RFC 5321, 4.2.1)
+
+
+_DATA_SECONDS = 600.0  # for the answer to a mail's end: a server may deliver or scan meanwhile (RFC 5321, 4.5.3.2.6)
+_END = b"\r\n.\r\n"
+
+
+class _PatientSmtp(smtplib.SMTP):
+    """Waits for the answer to a mail as long as the standard asks: who hangs up sooner sends what was taken again."""
+
+    def send(self, s: Any) -> None:  # noqa: ANN401 - as the library has it
+        """Send, and be patient after the end of a mail."""
+        super().send(s)
+        if self.sock is not None and isinstance(s, bytes) and s.endswith(_END):
+            self.sock.settimeout(_DATA_SECONDS)
+
+    def data(self, msg: Any) -> tuple[int, bytes]:  # noqa: ANN401 - as the library has it
+        """Hand over a mail, and return what the server says of it."""
+        try:
+            return super().data(msg)
+        finally:
+            if self.sock is not None:
+                self.sock.settimeout(self.timeout)
+
+
+class _PatientSmtpSsl(_PatientSmtp, smtplib.SMTP_SSL):
+    """The same, of TLS from the first byte on."""
 
 
 class Post:
@@ -114,11 +140,11 @@ class Post:
         own, seconds = self._settings, float(self._settings.timeout_seconds)
         name = own.sender.rpartition("@")[2]  # what we call ourselves: this host's own name is nobody's business
         if own.security == "none":
-            return smtplib.SMTP(own.host, own.port, name, seconds)
+            return _PatientSmtp(own.host, own.port, name, seconds)
         tls = trusting(own.ca)
         if own.security == "tls":
-            return smtplib.SMTP_SSL(own.host, own.port, name, timeout=seconds, context=tls)
-        smtp = smtplib.SMTP(own.host, own.port, name, seconds)
+            return _PatientSmtpSsl(own.host, own.port, name, timeout=seconds, context=tls)
+        smtp = _PatientSmtp(own.host, own.port, name, seconds)
         try:
             smtp.starttls(context=tls)  # without it in the server's answer this raises: never in the clear
         except BaseException:

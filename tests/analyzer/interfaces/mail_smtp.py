@@ -1,5 +1,6 @@
 """A real SMTP server on loopback, with STARTTLS and AUTH, and the certificates that it shows."""
 
+import asyncio
 import datetime
 import ssl
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ class Mailbox:
     replies: dict[str, str] = field(default_factory=dict)
     after_data: dict[str, str] = field(default_factory=dict)
     sessions: list[bool] = field(default_factory=list)  # whether it was encrypted
+    scans_seconds: float = 0.0  # how long it looks at a mail before it says that it took it
 
     async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -41,6 +43,7 @@ class Mailbox:
         """Take a mail."""
         del server
         (address,) = envelope.rcpt_tos
+        await asyncio.sleep(self.scans_seconds)
         if address in self.after_data:
             return self.after_data[address]
         self.sessions.append(session.ssl is not None)

@@ -12,12 +12,14 @@ from analyzer.interfaces.mail.compose import compose
 from analyzer.interfaces.mail.content import Content, Extras, Footer, Month, Section
 from analyzer.interfaces.mail.html import mail_html, whole_ids
 from analyzer.interfaces.mail.message import mail_text
-from analyzer.interfaces.mail.sections import REQUESTS_SHOWN, request_lines
+from analyzer.interfaces.mail.sections import _LARGEST, REQUESTS_SHOWN, request_lines
 from analyzer.interfaces.mail.team_week import of_team, team_facts
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.ledger.coverage import Measured
 from analyzer.queries.ledger_query import Breakdown
+from analyzer.recommendations.recommendation import shell
 from analyzer.reports.week import WeekReport
+from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout
 from collector.store.session import Session
 from tests.analyzer.capacity.gate_asking import decided
@@ -145,7 +147,7 @@ def test_text_and_html_say_the_same_words(week: WeekReport) -> None:
     """The text part is a twin, not a pointer to the other."""
     content = content_of(week)
     text, html = " ".join(mail_text(content, FOOTER).split()), " ".join(mail_html(content, FOOTER, "c").split())
-    html = re.sub(r'<span style="white-space:nowrap;">(.*?)</span>', r"\1", html)
+    html = re.sub(r"<a [^>]*>([rf]-[a-z0-9]+)</a>", r"\1", html)
     words = [line.amount for line in content.went]
     words += [paragraph for section in content.sections for paragraph in section.paragraphs]
     assert content.actions is not None
@@ -186,7 +188,8 @@ def test_a_team_that_held_nothing_gets_a_mail_that_says_so(week: WeekReport, ses
 
 def test_what_nobody_gives_is_left_out_whole(week: WeekReport) -> None:
     """An empty heading is a question that every reader asks."""
-    assert [section.title for section in content_of(week).sections] == ["teams", "data quality and accuracy"]
+    titles = [section.title for section in content_of(week).sections]
+    assert titles == ["the largest line that is not useful", "teams", "data quality and accuracy"]
     text = mail_text(content_of(week), FOOTER)
     assert "ENERGY" not in text
     assert "BUDGET" not in text
@@ -204,6 +207,7 @@ def test_what_others_add_has_its_place(week: WeekReport) -> None:
     )
     content = compose(week, extras=extras)
     assert [section.title for section in content.sections] == [
+        "the largest line that is not useful",
         "teams",
         "anomalies",
         "energy",
@@ -227,7 +231,45 @@ def test_no_id_is_torn_apart_and_none_is_markup(week: WeekReport) -> None:
     shown = str(whole_ids("<b>r-9bgxx</b> & f-f3p8a, not for-ever"))
     whole = '<span style="white-space:nowrap;">{}</span>'
     assert shown == f"&lt;b&gt;{whole.format('r-9bgxx')}&lt;/b&gt; &amp; {whole.format('f-f3p8a')}, not for-ever"
-    assert whole.format("r-3mx8") in mail_html(content_of(week), FOOTER, None)
+    assert whole.format("r-3mx8") in mail_html(compose(week), FOOTER, None)
+
+
+def test_each_id_leads_to_its_page(week: WeekReport) -> None:
+    """Who reads r-3mx8 in a mail does not look for it; what is no address of a page is no link."""
+    html = mail_html(content_of(week), FOOTER, None)
+    links = re.findall(r'<a [^>]*href="https://gpuledger\.example(/[^"]+)"[^>]*>([rf]-[a-z0-9]+)</a>', html)
+    ids = {word: address for address, word in links}
+    assert ids["r-3mx8"] == "/recommendations?week=2026-W46#r-3mx8"
+    assert ids["f-7kq2"] == "/findings/f-7kq2?week=2026-W46"
+    assert "<a " not in str(whole_ids("r-3mx8", "javascript:alert(1)", "2026-W46"))
+    assert "<b>" not in str(whole_ids("r-3mx8 <b>", 'https://x.example/"<b>', "2026-W46"))
+
+
+def test_the_largest_line_that_is_not_useful_has_an_answer(week: WeekReport) -> None:
+    """A director's first question: also where no run is to blame, because nobody held them."""
+    (section, *_) = compose(week, extras=Extras(least_free=22)).sections
+    (told,) = section.paragraphs
+    assert told.startswith(
+        "Unallocated: $13,485, 19.9% of all, 6,848.0 GPU-hours. 22 GPUs or more were free in every hour."
+    )
+    assert "gpuledger capacity portfolio" in told
+
+
+def test_every_line_that_no_recommendation_can_be_against_has_an_answer() -> None:
+    """What a new state is called must not leave the question open."""
+    labels = {each.label for each in BOOKINGS if each.klass not in ("useful", "avoidable")}
+    assert labels == set(_LARGEST)
+
+
+@pytest.mark.parametrize(
+    "line", ["scancel 81234", "kubectl delete job x", "  kubectl  scale deploy/x --replicas=0", "qdel 7"]
+)
+def test_no_mail_has_a_line_that_ends_a_job(week: WeekReport, line: str) -> None:
+    """It goes to a list: who pastes it may end another team's work."""
+    first = replace(week.recommendations[0], artefacts=(shell(line),))
+    text = mail_text(compose(replace(week, recommendations=(first,))), FOOTER)
+    assert line.strip() not in text
+    assert f"gpuledger recommendations show {first.id}" in text
 
 
 def test_a_thousand_requests_are_no_mail_of_a_thousand_lines() -> None:

@@ -119,6 +119,19 @@ def test_nobody_there_is_told(served: Served) -> None:
             post.deliver("a@example.com", BODY)
 
 
+def test_a_server_that_scans_a_mail_before_it_takes_it_is_waited_for(served: Served) -> None:
+    """RFC 5321, 4.5.3.2.6: ten minutes. Whoever hangs up sooner sends again what the server then takes all the same."""
+    served.mailbox.scans_seconds = 1.5
+    with Post(replace(served.settings, timeout_seconds=1)) as post:
+        post.deliver("a@example.com", BODY)
+        served.mailbox.scans_seconds = 0.0
+        post.deliver("b@example.com", BODY)
+        assert post._smtp is not None
+        assert post._smtp.sock is not None
+        assert post._smtp.sock.gettimeout() == 1  # the other commands are waited for as the settings say
+    assert [address for address, _ in served.mailbox.got] == ["a@example.com", "b@example.com"]
+
+
 @pytest.mark.parametrize(
     ("reply", "error"),
     [("550 no such user", RefusedError), ("452 mailbox is full", LaterError), ("554 we want no mail", RefusedError)],
