@@ -8,3 +8,8 @@ def cases(count: int, here: int) -> list[ParameterSet]:
     """Return two ranges to parametrize a test with: the `here` first of `count` cases, and what `make soak` runs."""
     rest = pytest.param(range(here, count), marks=pytest.mark.soak, id=f"{here}-{count}")
     return [pytest.param(range(here), id=f"0-{here}"), rest]
+
+
+def examples(count: int, here: int) -> list[ParameterSet]:
+    """Return how many examples Hypothesis draws: `here` in the suite, and what `make soak` draws."""
+    return [pytest.param(here, id=f"{here}"), pytest.param(count, marks=pytest.mark.soak, id=f"{count}")]

@@ -25,13 +25,22 @@ from tests.waiting import PATIENCE_SECONDS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    """A store with three sealed batches and three that are not."""
-    with Site(tmp_path / "store.duckdb") as made:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a store of three sealed batches and three that are not."""
+    folder = tmp_path_factory.mktemp("written")
+    with Site(folder / "store.duckdb") as made:
         made.take(range(1, 4))
         made.seal()
         made.take(range(4, 7))
+    return folder
+
+
+@pytest.fixture
+def site(written: Path, tmp_path: Path) -> Iterator[Site]:
+    """Yield a copy of it."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    with Site(tmp_path / "store.duckdb") as made:
         yield made
 
 
@@ -116,7 +125,7 @@ def test_writers_go_on_meanwhile(tmp_path: Path, folder: Path) -> None:
         writer = threading.Thread(target=write)
         writer.start()
         made = []
-        for _ in range(3):
+        for _ in range(2):
             before = answered[0]
             made.append((before, make_backup(site.store, folder)))
         stop.set()

@@ -56,7 +56,7 @@ def test_the_watch_sees_what_it_must(tmp_path: Path) -> None:
     assert Asked("connect", "[::1]:7") in found or not socket.has_ipv6
 
 
-@pytest.mark.parametrize("lake", ["", "none"])
+@pytest.mark.parametrize("lake", ["", pytest.param("none", marks=pytest.mark.soak)])
 def test_a_server_listens_where_it_was_told_and_connects_to_nobody(tmp_path: Path, lake: str) -> None:
     """With its lake, its extensions, its analysis and its pages: one socket, the one in the settings."""
     client = Client(free_port())

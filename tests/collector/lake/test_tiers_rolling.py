@@ -10,6 +10,7 @@ from agent.wire.units import HOUR_US, MINUTE_US
 from collector.lake.tiers import Span, merged_sql, overlaps, told_sql
 from collector.store.database import Store
 from collector.tier_tables import tier_tables, tiered
+from tests.campaign import examples
 from tests.collector.lake.tiers_samples import HOUR, ROWS, SECOND, Row, add, roll, rolled, sample, store_with, tier_rows
 
 GPU = tiered("gpu_samples")
@@ -72,10 +73,13 @@ def test_a_fact_is_what_was_told_last() -> None:
         sample(0, 10, energy_joules_total=10.0, recovery_action="gpu_reset"),
         sample(10, 10, energy_joules_total=20.0, recovery_action="none"),
         sample(20, 10),
+        sample(70, 10, energy_joules_total=15.0, recovery_action="gpu_reset"),
     ]
     with store_with(rows) as session:
-        (minute,) = rolled(session, "gpu_minutes")
+        minute, _ = rolled(session, "gpu_minutes")
+        (hour,) = tier_rows(session, "gpu_hours")
     assert (minute["energy_joules_total"], minute["recovery_action"]) == (20.0, "none")
+    assert (hour["energy_joules_total"], hour["recovery_action"]) == (15.0, "gpu_reset")
 
 
 def test_no_xid_is_taken_back_by_a_later_one() -> None:
@@ -141,63 +145,83 @@ def test_a_liar_s_sums_do_not_stop_the_others() -> None:
     assert honest["pcie_receive_bytes"] == 5
 
 
-@given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=15)
-def test_order_does_not_matter(rows: list[Row], chance: random.Random) -> None:
+@pytest.mark.parametrize("count", examples(15, here=5))
+def test_order_does_not_matter(count: int) -> None:
     """Same input, same tiers: neither the order of arrival nor that of the files may be seen."""
-    shuffled = list(rows)
-    chance.shuffle(shuffled)
-    with store_with(rows) as session:
-        expected = (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours"))
-    with store_with(shuffled) as session:
-        assert (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours")) == expected
+
+    @settings(max_examples=count)
+    @given(st.lists(ROWS, max_size=12), st.randoms(use_true_random=False))
+    def holds(rows: list[Row], chance: random.Random) -> None:
+        shuffled = list(rows)
+        chance.shuffle(shuffled)
+        with store_with(rows) as session:
+            expected = (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours"))
+        with store_with(shuffled) as session:
+            assert (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours")) == expected
+
+    holds()
 
 
-@given(st.lists(ROWS, max_size=12))
-@settings(max_examples=30)
-def test_hours_from_minutes_are_hours_from_samples(rows: list[Row]) -> None:
+@pytest.mark.parametrize("count", examples(30, here=8))
+def test_hours_from_minutes_are_hours_from_samples(count: int) -> None:
     """Merging loses nothing: distributions, amounts, weights, extremes, facts and means are the same."""
-    hour = Span(HOUR, HOUR + HOUR_US)
-    with store_with(rows) as session:
-        from_minutes = [row for row in rolled(session, "gpu_hours") if row["started_at"] == HOUR]
-        overlapping = overlaps(session, GPU, hour)
-        session.execute("DELETE FROM gpu_hours")
-        session.execute(f"INSERT INTO gpu_hours BY NAME {told_sql(GPU, hour, HOUR_US, overlapping=overlapping)}")
-        assert tier_rows(session, "gpu_hours") == from_minutes
+
+    @settings(max_examples=count)
+    @given(st.lists(ROWS, max_size=12))
+    def holds(rows: list[Row]) -> None:
+        hour = Span(HOUR, HOUR + HOUR_US)
+        with store_with(rows) as session:
+            from_minutes = [row for row in rolled(session, "gpu_hours") if row["started_at"] == HOUR]
+            overlapping = overlaps(session, GPU, hour)
+            session.execute("DELETE FROM gpu_hours")
+            session.execute(f"INSERT INTO gpu_hours BY NAME {told_sql(GPU, hour, HOUR_US, overlapping=overlapping)}")
+            assert tier_rows(session, "gpu_hours") == from_minutes
+
+    holds()
 
 
-@given(st.lists(ROWS, max_size=12), st.integers(1, 59))
-@settings(max_examples=15)
-def test_how_an_hour_is_parted_does_not_matter(rows: list[Row], minute: int) -> None:
+@pytest.mark.parametrize("count", examples(15, here=6))
+def test_how_an_hour_is_parted_does_not_matter(count: int) -> None:
     """A large hour is aggregated some minutes at a time; the parts must come to what the whole comes to."""
-    edge, hour = HOUR + minute * MINUTE_US, Span(HOUR, HOUR + HOUR_US)
-    with store_with(rows) as session:
-        whole = rolled(session, "gpu_minutes")
-        overlapping = overlaps(session, GPU, hour)
-        session.execute("DELETE FROM gpu_minutes")
-        for part in (Span(HOUR, edge), Span(edge, hour.end)):
-            session.execute(
-                f"INSERT INTO gpu_minutes BY NAME {told_sql(GPU, part, MINUTE_US, overlapping=overlapping)}"
-            )
-        assert tier_rows(session, "gpu_minutes") == whole
+
+    @settings(max_examples=count)
+    @given(st.lists(ROWS, max_size=12), st.integers(1, 59))
+    def holds(rows: list[Row], minute: int) -> None:
+        edge, hour = HOUR + minute * MINUTE_US, Span(HOUR, HOUR + HOUR_US)
+        with store_with(rows) as session:
+            whole = rolled(session, "gpu_minutes")
+            overlapping = overlaps(session, GPU, hour)
+            session.execute("DELETE FROM gpu_minutes")
+            for part in (Span(HOUR, edge), Span(edge, hour.end)):
+                session.execute(
+                    f"INSERT INTO gpu_minutes BY NAME {told_sql(GPU, part, MINUTE_US, overlapping=overlapping)}"
+                )
+            assert tier_rows(session, "gpu_minutes") == whole
+
+    holds()
 
 
-@given(st.lists(ROWS, max_size=8))
-@settings(max_examples=15)
-def test_integers_of_samples_that_do_not_overlap_are_all_there(rows: list[Row]) -> None:
+@pytest.mark.parametrize("count", examples(15, here=6))
+def test_integers_of_samples_that_do_not_overlap_are_all_there(count: int) -> None:
     """Over all hours that a sample reaches into, what it told is there: to the byte, the event and the millionth."""
-    apart = [
-        row | {"started_at": HOUR + number * 200 * SECOND, "ended_at": HOUR + number * 200 * SECOND + length}
-        for number, row in enumerate(rows)
-        for length in [row["ended_at"] - row["started_at"]]  # type: ignore[operator]
-    ]
-    with store_with(apart) as session:
-        rolled(session, "gpu_hours", hours=2)
-        for column in ("pcie_receive_bytes", "xid_events"):
-            (told,) = session.row(f"SELECT sum({column}) FROM gpu_samples")
-            assert session.row(f"SELECT sum({column}) FROM gpu_minutes") == (told,)
-        (joules,) = session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_samples")
-        assert session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_hours") == (joules,)
+
+    @settings(max_examples=count)
+    @given(st.lists(ROWS, max_size=8))
+    def holds(rows: list[Row]) -> None:
+        apart = [
+            row | {"started_at": HOUR + number * 200 * SECOND, "ended_at": HOUR + number * 200 * SECOND + length}
+            for number, row in enumerate(rows)
+            for length in [row["ended_at"] - row["started_at"]]  # type: ignore[operator]
+        ]
+        with store_with(apart) as session:
+            rolled(session, "gpu_hours", hours=2)
+            for column in ("pcie_receive_bytes", "xid_events"):
+                (told,) = session.row(f"SELECT sum({column}) FROM gpu_samples")
+                assert session.row(f"SELECT sum({column}) FROM gpu_minutes") == (told,)
+            (joules,) = session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_samples")
+            assert session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_hours") == (joules,)
+
+    holds()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from analyzer.settings.settings import Settings
 from collector.lake.retention import Keeping, drop
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NOW = MONDAY + 30 * DAY  # everything is closed
@@ -19,9 +20,8 @@ RUN, SERVICE = "slurm/alpha/1", "kubernetes/prod/chat"
 BOOKS = ("ledger", "adjustments", "ledger_hours", "runs", "run_windows", "run_activity", "run_gpus", "checkpoints")
 
 
-@pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    """Yield three days of a fleet that nobody declared, judged and closed: a run that idles at last, and a service."""
+@made_once
+def _judged() -> Fleet:
     made = Fleet()
     make_tier_tables(made.store)
     made.hold(RUN, "n1", ["G1"], MONDAY, MONDAY + 2 * DAY, name="train", exit_status="completed")
@@ -32,8 +32,15 @@ def fleet() -> Iterator[Fleet]:
     replies = [{"node": "n1", "run_id": SERVICE, "started_at": MONDAY, "ended_at": MONDAY + MINUTE, "requests": 1}]
     made.add("service_samples", replies)
     made.analyze(now=NOW)
-    yield made
-    made.store.close()
+    return made
+
+
+@pytest.fixture
+def fleet() -> Iterator[Fleet]:
+    """Yield three days of a fleet that nobody declared, judged and closed: a run that idles at last, and a service."""
+    made = _judged()
+    with made.store:
+        yield made
 
 
 def _books(fleet: Fleet) -> dict[str, list[tuple[object, ...]]]:

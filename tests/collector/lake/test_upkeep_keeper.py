@@ -50,17 +50,32 @@ def test_jobs_go_on_once_a_clock_that_was_ahead_is_right_again(days: int) -> Non
         assert Maintenance(store, CONFIG, Metrics(), clock).once() == []
 
 
-def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) -> None:
-    """Who looks at the page sees what was done last, and whether anything is overdue."""
+def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks at the page sees what was done last, and whether anything is overdue.
+
+    The lake is asked for its files only by jobs that write some: each question reads the whole list of files, and most
+    turns find nothing to do.
+    """
+    asked: list[str] = []
+    for name in ("snapshot_of", "note_written"):
+        monkeypatch.setattr(keeper, name, _noted(getattr(keeper, name), name, asked))
     clock, metrics = Clock(DAY + 3 * DAY_US), Metrics()
     with site(tmp_path) as store:
         land(store, rows(DAY, 300, batch=256), 256, received_at=clock.now_us)
         upkeep = Maintenance(store, CONFIG, metrics, clock)
         names = [job.name for job in jobs(store, CONFIG, lambda _: None, lambda: None)]
         assert upkeep.once() == names
+        with store.session() as session:
+            rolled = [file.sha256 for file in named_files(session) if file.table in ("gpu_minutes", "gpu_hours")]
+        assert rolled
+        assert None not in rolled
         assert upkeep.once() == []
         clock.now_us += HOUR_US
+        asked.clear()
         assert upkeep.once() == ["roll_up", "retention", "receipts", "merge", "expiry", "files"]
+        assert asked == ["snapshot_of"] * 3, "of roll_up, retention and merge, which have nothing to do now"
         assert one(store, "SELECT count(*) FROM gpu_hours") == (5 * 3,)
         with store.session() as session:
             state = states(session)["compaction"]
@@ -69,28 +84,6 @@ def test_every_job_runs_when_it_is_due_and_says_when_it_is_next(tmp_path: Path) 
     assert f'gpuledger_upkeep_due_timestamp_seconds{{job="compaction"}} {(DAY + 4 * DAY_US) / 1e15:.7f}e+09' in page
     assert 'gpuledger_upkeep_runs_total{job="roll_up",outcome="done"} 2.0' in page
     assert 'gpuledger_upkeep_done_total{job="roll_up"} 5.0' in page
-
-
-def test_the_lake_is_asked_for_its_files_only_by_jobs_that_write_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each question reads the whole list of files, and most turns find nothing to do."""
-    asked: list[str] = []
-    for name in ("snapshot_of", "note_written"):
-        monkeypatch.setattr(keeper, name, _noted(getattr(keeper, name), name, asked))
-    clock = Clock(DAY + 3 * DAY_US)
-    with site(tmp_path) as store:
-        land(store, rows(DAY, 300, batch=256), 256, received_at=clock.now_us)
-        upkeep = Maintenance(store, CONFIG, Metrics(), clock)
-        upkeep.once()
-        with store.session() as session:
-            rolled = [file.sha256 for file in named_files(session) if file.table in ("gpu_minutes", "gpu_hours")]
-        assert rolled
-        assert None not in rolled
-        asked.clear()
-        clock.now_us += HOUR_US
-        assert len(upkeep.once()) == 6
-    assert asked == ["snapshot_of"] * 3, "of roll_up, retention and merge, which have nothing to do now"
 
 
 def _noted(function: Callable[..., object], name: str, asked: list[str]) -> Callable[..., object]:

@@ -1,5 +1,7 @@
 """Whole days go, oldest first; nothing that is not judged goes by age, and nothing goes without being written down."""
 
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +26,23 @@ def _fill(store: Store, days: int, batch: int = 256) -> None:
     roll_up(store, LATER)
 
 
+@pytest.fixture(scope="module")
+def ten_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a store of ten days, rolled up, without a lake."""
+    folder = tmp_path_factory.mktemp("ten")
+    with site(folder, lake=False) as store:
+        _fill(store, 10)
+    return folder
+
+
+@pytest.fixture
+def filled(ten_days: Path, tmp_path: Path) -> Iterator[Store]:
+    """Yield a copy of it."""
+    shutil.copytree(ten_days, tmp_path, dirs_exist_ok=True)
+    with site(tmp_path, lake=False) as store:
+        yield store
+
+
 def _days(store: Store, table: str = "gpu_samples") -> list[int]:
     with store.session() as session:
         found = session.rows(f"SELECT DISTINCT (started_at - {DAY}) // {DAY_US} FROM {table} ORDER BY 1")
@@ -36,20 +55,29 @@ def _drop(store: Store, keeping: Keeping = KEEPING, now: int = NOW) -> Dropped:
     return told[0]
 
 
-@pytest.mark.parametrize("lake", [pytest.param(True, marks=pytest.mark.soak), False])
-def test_days_over_their_age_go_and_it_is_written_down(tmp_path: Path, lake: bool) -> None:
+def test_days_over_their_age_go_and_it_is_written_down(filled: Store) -> None:
     """Who asks later must know that there were samples, and not take their absence for silence."""
-    with site(tmp_path, lake=lake) as store:
+    _days_over_their_age_go(filled)
+
+
+@pytest.mark.soak
+def test_days_over_their_age_go_from_a_lake(tmp_path: Path) -> None:
+    """By the same rule, from files."""
+    with site(tmp_path) as store:
         _fill(store, 10)
-        judge(store, range(DAY, DAY + 10 * DAY_US, HOUR_US))
-        dropped = _drop(store)
-        assert _days(store) == [6, 7, 8, 9]
-        assert dropped.rows == {"gpu_samples": 6 * 144 * 3}
-        assert _days(store, "gpu_minutes") == _days(store, "gpu_hours") == list(range(10))
-        kept = one(store, "SELECT kept_from, dropped_rows, reason FROM retention WHERE table_name = 'gpu_samples'")
-        assert kept == (DAY + 6 * DAY_US, 6 * 144 * 3, "age")
-        assert one(store, "SELECT count(*), min(first_at) FROM gpus_seen") == (3, DAY)
-        assert _drop(store).rows == {}
+        _days_over_their_age_go(store)
+
+
+def _days_over_their_age_go(store: Store) -> None:
+    judge(store, range(DAY, DAY + 10 * DAY_US, HOUR_US))
+    dropped = _drop(store)
+    assert _days(store) == [6, 7, 8, 9]
+    assert dropped.rows == {"gpu_samples": 6 * 144 * 3}
+    assert _days(store, "gpu_minutes") == _days(store, "gpu_hours") == list(range(10))
+    kept = one(store, "SELECT kept_from, dropped_rows, reason FROM retention WHERE table_name = 'gpu_samples'")
+    assert kept == (DAY + 6 * DAY_US, 6 * 144 * 3, "age")
+    assert one(store, "SELECT count(*), min(first_at) FROM gpus_seen") == (3, DAY)
+    assert _drop(store).rows == {}
 
 
 def test_tiers_have_ages_of_their_own(tmp_path: Path) -> None:
@@ -74,27 +102,23 @@ def test_one_table_may_differ(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [None, "provisional"])
-def test_what_is_not_in_the_ledger_stays(tmp_path: Path, status: str | None) -> None:
+def test_what_is_not_in_the_ledger_stays(filled: Store, status: str | None) -> None:
     """An analyzer that was down for weeks must find its input; how many days wait is told."""
-    with site(tmp_path, lake=False) as store:
-        _fill(store, 10)
-        judge(store, range(DAY, DAY + 2 * DAY_US, HOUR_US))
-        if status is not None:
-            judge(store, range(DAY + 2 * DAY_US, DAY + 10 * DAY_US, HOUR_US), status)
-        dropped = _drop(store)
-        assert _days(store) == list(range(2, 10))
-        assert dropped.held_days == 4
+    judge(filled, range(DAY, DAY + 2 * DAY_US, HOUR_US))
+    if status is not None:
+        judge(filled, range(DAY + 2 * DAY_US, DAY + 10 * DAY_US, HOUR_US), status)
+    dropped = _drop(filled)
+    assert _days(filled) == list(range(2, 10))
+    assert dropped.held_days == 4
 
 
-def test_what_is_not_rolled_up_stays(tmp_path: Path) -> None:
+def test_what_is_not_rolled_up_stays(filled: Store) -> None:
     """The minutes of a day cannot be made once its samples are gone."""
-    with site(tmp_path, lake=False) as store:
-        _fill(store, 10)
-        judge(store, range(DAY, DAY + 10 * DAY_US, HOUR_US))
-        with store.session() as session:
-            session.execute(f"INSERT INTO tier_due VALUES ({DAY + 3 * DAY_US})")
-        _drop(store)
-        assert _days(store)[0] == 3
+    judge(filled, range(DAY, DAY + 10 * DAY_US, HOUR_US))
+    with filled.session() as session:
+        session.execute(f"INSERT INTO tier_due VALUES ({DAY + 3 * DAY_US})")
+    _drop(filled)
+    assert _days(filled)[0] == 3
 
 
 def test_a_store_without_a_ledger_keeps_everything(tmp_path: Path) -> None:
@@ -107,17 +131,15 @@ def test_a_store_without_a_ledger_keeps_everything(tmp_path: Path) -> None:
         assert _days(store) == [0, 1, 2]
 
 
-def test_late_samples_of_a_day_that_is_gone_change_no_tier(tmp_path: Path) -> None:
+def test_late_samples_of_a_day_that_is_gone_change_no_tier(filled: Store) -> None:
     """A few rows must not replace what all of them had said."""
-    with site(tmp_path, lake=False) as store:
-        _fill(store, 10)
-        judge(store, range(DAY, DAY + 10 * DAY_US, HOUR_US))
-        _drop(store)
-        before = one(store, "SELECT count(*), sum(xid_events), sum(measured_ms) FROM gpu_minutes")
-        take(store, rows(DAY + HOUR_US, 5, batch=256 * 9), 256 * 9)
-        roll_up(store, LATER)
-        assert one(store, "SELECT count(*), sum(xid_events), sum(measured_ms) FROM gpu_minutes") == before
-        assert _drop(store).rows == {"gpu_samples": 15}  # and they go the way of their day
+    judge(filled, range(DAY, DAY + 10 * DAY_US, HOUR_US))
+    _drop(filled)
+    before = one(filled, "SELECT count(*), sum(xid_events), sum(measured_ms) FROM gpu_minutes")
+    take(filled, rows(DAY + HOUR_US, 5, batch=256 * 9), 256 * 9)
+    roll_up(filled, LATER)
+    assert one(filled, "SELECT count(*), sum(xid_events), sum(measured_ms) FROM gpu_minutes") == before
+    assert _drop(filled).rows == {"gpu_samples": 15}  # and they go the way of their day
 
 
 def test_a_full_disk_drops_what_was_never_judged_and_says_so(tmp_path: Path) -> None:
