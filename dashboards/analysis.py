@@ -51,8 +51,14 @@ class Pass:
 class AnalysisJob:
     """Runs `analyze` again and again, one pass at a time, at least every so many seconds."""
 
-    def __init__(self, analyze: "Callable[[int], Analysis]", every_seconds: float) -> None:
+    def __init__(
+        self,
+        analyze: "Callable[[int], Analysis]",
+        every_seconds: float,
+        now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
         self._analyze = analyze
+        self._now_us = now_us  # by which hours close
         self._every = every_seconds
         self.after: Callable[[], None] = lambda: None  # called after each pass that the thread makes
         self._ending = threading.Event()
@@ -79,9 +85,8 @@ class AnalysisJob:
         """Run one pass now and return how it went; a failure is told, never raised."""
         with self._lock:
             began = time.monotonic()
-            now = time.time_ns() // 1000
             try:
-                done = self._analyze(now)
+                done = self._analyze(self._now_us())
             except HeldElsewhereError as error:
                 self._stood_by(str(error))
             except (AnalyzerError, CollectorError) as error:

@@ -75,10 +75,15 @@ TRUSTED_SECONDS = 3600.0  # how long it goes on without the registry
 _NO_HASH = digest("")
 
 
+def now_us() -> int:
+    """Return the time by the wall clock, microseconds UTC."""
+    return time.time_ns() // 1000
+
+
 class Directory:
     """The live keys by their id. Safe to use from several threads."""
 
-    def __init__(self, registry: Registry, now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+    def __init__(self, registry: Registry, now: Callable[[], int] = now_us) -> None:
         self._registry = registry
         self._now = now
         self._keys: dict[str, AccessKey] = {}
@@ -184,7 +189,7 @@ _Line = tuple[AuditKind, str, str, str]  # kind, actor, action, subject
 class Usage:
     """Counts in memory, and writes to the audit when told to. Safe to use from several threads."""
 
-    def __init__(self, registry: Registry, now: Callable[[], int] = lambda: time.time_ns() // 1000) -> None:
+    def __init__(self, registry: Registry, now: Callable[[], int] = now_us) -> None:
         self._registry = registry
         self._now = now
         self._lock = threading.Lock()
@@ -260,13 +265,24 @@ _STOP_SECONDS = 10.0
 
 
 class Access(Background):
-    """The tokens of the settings, the keys of the registry, and who used them. `is_loopback`: nobody else can come."""
+    """The tokens of the settings, the keys of the registry, and who used them. `is_loopback`: nobody else can come.
 
-    def __init__(self, registry: Registry, tokens: Sequence[str] = (), *, is_loopback: bool) -> None:
+    Keys end by `now`, microseconds UTC, and what is kept for a time expires by it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        tokens: Sequence[str] = (),
+        now: Callable[[], int] = now_us,
+        *,
+        is_loopback: bool,
+    ) -> None:
         super().__init__("access", _STOP_SECONDS)
         self.registry = registry
         self.tokens = [token.encode() for token in tokens]
-        self.directory = Directory(registry)
+        self.now = now
+        self.directory = Directory(registry, now)
         self.usage = Usage(registry)
         self.sessions = Sessions()
         self.attempts = Attempts()
@@ -319,7 +335,7 @@ class Access(Background):
 
     def _expire(self) -> None:
         """Once a day drop what of the audit and of capacity requests is older than must be kept."""
-        now = time.time_ns() // 1000
+        now = self.now()
         if now - self._expired_at > DAY_US:
             self._expired_at = now
             with suppress(RegistryError):  # tomorrow is soon enough

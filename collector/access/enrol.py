@@ -19,7 +19,7 @@ from collector.access.secret import JOIN, digest, matches, new_secret, parsed
 from collector.errors import JoinError, RegistryError
 from collector.pipeline.decoding.own_word import Host
 from collector.problem import problem_response
-from collector.registry import AccessKey, Registry
+from collector.registry import AccessKey
 from collector.registry.keys import Homes
 
 _MOST_BYTES = 4096
@@ -44,7 +44,7 @@ class Enrol:
             if wait := math.ceil(self._attempts.wait_seconds(address)):
                 raise JoinError(429, _BUSY, f"too many enrollments from this address were refused; retry in {wait} s")
             token, node = enrolment_of(await _body(receive))
-            key = await asyncio.to_thread(_enrolled, self._access.registry, token, node)
+            key = await asyncio.to_thread(_enrolled, self._access, token, node)
             await asyncio.to_thread(self._access.directory.refresh)
             answer = JSONResponse({"key": key, "node": node}, 201, {"Cache-Control": "no-store"})
         except JoinError as error:
@@ -59,7 +59,7 @@ class Enrol:
         await answer(scope, receive, send)
 
 
-def _enrolled(registry: Registry, token: str, node: str) -> str:
+def _enrolled(access: Access, token: str, node: str) -> str:
     """Return a new key of a host.
 
     Raises:
@@ -69,12 +69,13 @@ def _enrolled(registry: Registry, token: str, node: str) -> str:
     shown = parsed(token)
     if shown is None or shown.role != JOIN:
         raise JoinError(403, "join_token", "this is not a join token; create one: gpuledger admin access join")
-    join = registry.joins.find(shown.id)
+    joins = access.registry.joins
+    join = joins.find(shown.id)
     if not matches(shown.secret, join.hash if join is not None else digest("")) or join is None:
         raise JoinError(403, "join_token", "no such join token; create one: gpuledger admin access join")
-    new, now = new_secret("agent"), time.time_ns() // 1000
+    new, now = new_secret("agent"), access.now()
     key = AccessKey(new.id, "agent", node, digest(new.secret), now, f"join:{join.id}", node)
-    registry.joins.enrol(join.id, key, node, now)
+    joins.enrol(join.id, key, node, now)
     return new.text
 
 

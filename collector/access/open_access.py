@@ -9,10 +9,11 @@ import os
 import shlex
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from collector.access.access import Access
+from collector.access.access import Access, now_us
 from collector.config import SHARED, CollectorConfig, is_loopback, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, open_registry, registry_file
@@ -107,8 +108,10 @@ def require_way_in(access: Access, config: CollectorConfig, settings: Path | Non
         )
 
 
-def access_of(config: CollectorConfig, store: Path | None) -> Access:
+def access_of(config: CollectorConfig, store: Path | None, now: Callable[[], int] = now_us) -> Access:
     """Open the registry of a site and return what stands before its server; `stop` closes it.
+
+    Keys end by `now`, microseconds UTC.
 
     Raises:
         RegistryError: it cannot be opened.
@@ -119,7 +122,7 @@ def access_of(config: CollectorConfig, store: Path | None) -> Access:
             "keys and names travel to and from %s unencrypted; set tls_certificate, or put a proxy with TLS in front",
             config.listen,
         )
-    return Access(registry_of(config, store), config.tokens, is_loopback=is_loopback(host))
+    return Access(registry_of(config, store), config.tokens, now, is_loopback=is_loopback(host))
 
 
 def tenant_of(config: CollectorConfig, store: Store) -> Tenant | None:

@@ -58,12 +58,18 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
     Who opened the store closes it.
     """
 
-    access = access_of(config, store.path)
+    access = access_of(config, store.path, writer.clock.now)
     sealer = _sealer_of(config, store, writer)
     beside: list[Background] = [
         *configured(config, store, writer),
         MetricsPoller(store, writer.mark, writer.metrics),
-        Maintenance(store, config, writer.metrics, sealing_is_behind=lambda: sealer is not None and sealer.is_behind),
+        Maintenance(
+            store,
+            config,
+            writer.metrics,
+            proven_us=writer.clock.now,
+            sealing_is_behind=lambda: sealer is not None and sealer.is_behind,
+        ),
     ]
     prometheus = remote_write.RemoteWrite(config, store, writer)
 

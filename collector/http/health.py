@@ -179,6 +179,7 @@ def of_collector(config: CollectorConfig, store: Store, writer: Writer) -> Readi
             lambda: _seals(config, store, writer.mark, began),
             lambda: disk(folders, config.ready_free_bytes),
             LakeFiles(store),
+            lambda: _clock(writer),
         ]
     )
     writer.metrics.watch("ready", "1 while batches are accepted (/readyz), else 0.", lambda: float(readiness.is_ready))
@@ -282,6 +283,12 @@ def _seals(config: CollectorConfig, store: Store, mark: Mark, began: float) -> C
     late = time.time() - max(since / 1e6, began)
     words = f"data from {late:.0f} s ago is not sealed yet; the maximum is {config.ready_seal_seconds:g} s"
     return Check("seal", late <= config.ready_seal_seconds, words)
+
+
+def _clock(writer: Writer) -> Check:
+    """Check that the clock goes by what agents say, and by the time since the start; batches are taken by any."""
+    doubt = writer.clock.doubt
+    return Check("clock", doubt is None, doubt or "this host's clock goes by those of its agents", needed=False)
 
 
 def _megabytes(count: int) -> str:

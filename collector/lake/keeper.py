@@ -178,9 +178,9 @@ def jobs(
     of_lake = (
         Job("merge", _HOUR_SECONDS, lambda deadline, now: merge_recent(store, deadline, now, give_way)),
         Job("compaction", _DAY_SECONDS, lambda deadline, now: compact(store, deadline, now, give_way)),
-        Job("expiry", _HOUR_SECONDS, lambda _deadline, _now: expire(store, config.snapshot_hours * _HOUR_SECONDS)),
+        Job("expiry", _HOUR_SECONDS, lambda _, now: expire(store, now, config.snapshot_hours * _HOUR_SECONDS)),
         Job("files", _HOUR_SECONDS, lambda deadline, now: check_files(store, deadline, now)),
-        Job("orphans", _DAY_SECONDS, lambda _deadline, _now: remove_orphans(store)),
+        Job("orphans", _DAY_SECONDS, lambda _, now: remove_orphans(store, now)),
         Job("catalogue", _DAY_SECONDS, lambda _deadline, _now: shrink(store)),
     )
     return (*every, *of_lake) if store.lake is not None else every
@@ -205,6 +205,7 @@ class Maintenance(Background):
         metrics: Metrics,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         sealing_is_behind: Callable[[], bool] = lambda: False,
+        proven_us: Callable[[], int] | None = None,
     ) -> None:
         super().__init__("maintenance", _STOPPING_SECONDS)
         self._store = store
@@ -213,7 +214,8 @@ class Maintenance(Background):
         self._turn_of, self._until_us = "", 0
         self._counters = Counters(metrics.registry)
         self._jobs = jobs(store, config, self._tell, self._give_way)
-        self._now_us = now_us
+        self._now_us = now_us  # when a job is due, which collectors share; what it may drop goes by what is proven
+        self._proven_us = proven_us or now_us
         self._sealing_is_behind = sealing_is_behind
         self._failing: set[str] = set()
         self._is_made = False
@@ -256,7 +258,7 @@ class Maintenance(Background):
             return False
         wrote = True  # what failed may have written files before
         try:
-            outcome = job.run(began + self._turn_seconds, self._now_us())
+            outcome = job.run(began + self._turn_seconds, self._proven_us())
         except StoreError as error:
             if self._ending.is_set():
                 self._ended(job, "interrupted", str(error), _AGAIN_SECONDS)

@@ -28,36 +28,39 @@ _FREE_SHARE = 4  # SQLite's file is written anew when a fourth of it is free, an
 _FREE_BYTES = 8 * 2**20
 
 
-def expire(store: Store, snapshot_seconds: float) -> Outcome:
+def expire(store: Store, now_us: int, snapshot_seconds: float) -> Outcome:
     """Forget snapshots that are older, and remove files that only they had, and that nobody can still be reading.
 
     Raises:
         StoreError: the lake refused.
     """
+    since = _ago(now_us, snapshot_seconds)
     with store.turn, store.session() as session:
         old = session.rows(
-            f"SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time < {_ago(snapshot_seconds)} "
+            f"SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time < {since} "
             f"ORDER BY snapshot_id LIMIT {_MOST_SNAPSHOTS}"
         )
         versions = ", ".join(str(number) for (number,) in old)
         if versions:
             session.rows(f"CALL ducklake_expire_snapshots('lake', versions => [{versions}])")
-        before = f"date_trunc('day', {_ago(_READING_SECONDS)}) - INTERVAL 1 SECOND"
+        before = f"date_trunc('day', {_ago(now_us, _READING_SECONDS)}) - INTERVAL 1 SECOND"
         removed = session.rows(f"CALL ducklake_cleanup_old_files('lake', older_than => {before})")
-    _trim_markers(store)
+    _trim_markers(store, now_us)
     return Outcome(
         f"{len(old)} snapshots expired, {len(removed)} files removed", len(removed), again=len(old) == _MOST_SNAPSHOTS
     )
 
 
-def remove_orphans(store: Store) -> Outcome:
+def remove_orphans(store: Store, now_us: int) -> Outcome:
     """Remove files that no catalogue has ever named: those of a collector that died while it sealed.
 
     Raises:
         StoreError: the lake refused.
     """
     with store.turn, store.session() as session:
-        removed = session.rows(f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(_WRITING_SECONDS)})")
+        removed = session.rows(
+            f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(now_us, _WRITING_SECONDS)})"
+        )
     return Outcome(f"{len(removed)} orphaned files removed", len(removed))
 
 
@@ -79,17 +82,17 @@ def shrink(store: Store) -> Outcome:
     return Outcome(f"{freed} bytes freed", freed)
 
 
-def _trim_markers(store: Store) -> None:
+def _trim_markers(store: Store, now_us: int) -> None:
     """Forget markers that newer ones have replaced; a day of them stays, for people."""
     with writing(store) as session:
-        old = f"sealed_at < epoch_us({_ago(24 * HOUR_SECONDS)})"
+        old = f"sealed_at < {now_us - DAY_US}"
         newest = "SELECT max(m.upto) FROM lake.main.markers m WHERE m.collector = markers.collector"
         if session.rows(f"SELECT 1 FROM lake.main.markers WHERE {old} AND upto < ({newest}) LIMIT 1"):
             delete(session, f"DELETE FROM lake.main.markers WHERE {old} AND upto < ({newest})")
 
 
-def _ago(seconds: float) -> str:
-    return f"now() - to_seconds({int(seconds)})"
+def _ago(now_us: int, seconds: float) -> str:
+    return f"to_timestamp({now_us} / 1e6) - to_seconds({int(seconds)})"
 
 
 def check_files(store: Store, deadline: float, now_us: int) -> Outcome:

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from collector.background import OWN_SENDERS, ProvenClock
 from collector.config import CollectorConfig
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.pipeline.batch_commit import BatchCommit, Receipt
@@ -160,6 +161,37 @@ def unknown_yet(seconds: float) -> BatchError:
 
 
 log = logging.getLogger(__name__)
+# One agent whose clock is ahead is not believed alone, where there are others.
+_NEWEST = """
+SELECT agent, max(sent_at) AS sent_at FROM receipts WHERE batch > ? AND NOT ({own}) GROUP BY agent ORDER BY sent_at DESC
+""".format(own=" OR ".join(f"starts_with(agent, '{name}')" for name in OWN_SENDERS))
+
+
+def clock_of(store: Store) -> ProvenClock:
+    """Return a clock that begins with the newest batch that agents have sent.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    with store.session() if store.hot is None else store.hot_session() as session:
+        newest = [sent_at for (_, sent_at) in session.rows(f"{_NEWEST} LIMIT 3", [0])]
+    return ProvenClock(newest[1 if len(newest) > 2 else 0] if newest else None)
+
+
+def following(store: Store) -> Callable[[], int]:
+    """Return the time of a clock that hears what others have sealed, for who takes no batches itself."""
+    clock, last = clock_of(store), 0
+
+    def now() -> int:
+        nonlocal last
+        with store.session() as session:
+            (newest,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
+            for agent, sent_at in session.rows(_NEWEST, [last]) if last else ():
+                clock.heard(agent, sent_at)
+        last = newest
+        return clock.now()
+
+    return now
 
 
 class Writer:
@@ -175,6 +207,7 @@ class Writer:
         self.metrics = metrics or Metrics()
         self.tenant = tenant
         self.mark = Mark.of(store, tenant.number) if tenant is not None else Mark.of(store)
+        self.clock = clock_of(store)
         self._store = store
         self._config = config
         self._batch_queue = BatchQueue(config.queue_batches, config.queue_bytes)
@@ -292,6 +325,7 @@ class Writer:
             delivery.receipt.set_exception(answer)
             return
         self.metrics.agents.heard(delivery.batch.header.agent, delivery.batch.received_at)
+        self.clock.heard(delivery.batch.header.agent, delivery.batch.header.sent_at)
         if not answer.repeated:
             for name, rows in delivery.batch.row_counts.items():
                 self.metrics.rows.labels(name).inc(rows)

@@ -33,7 +33,7 @@ from collector.http.app import create_app
 from collector.http.health import Readiness, add_health, check_store
 from collector.http.server_metrics import add_server_metrics
 from collector.lake.sealing import Sealer
-from collector.pipeline.writer import Writer
+from collector.pipeline.writer import Writer, following
 from collector.registry.tenant import BookingLease
 from collector.store.books import catch_up, mirror, mirror_findings
 from collector.store.database import Store
@@ -215,7 +215,8 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
     lease = tenant.booking_lease() if tenant is not None else None
     booker = Booker(store, config.settings, lease, sealer, teller)
     disk_cache = _pages_on_disk(app, store, config.settings)
-    job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS)
+    clock = app.state.writer.clock.now if config.collects else following(store)
+    job = AnalysisJob(booker, config.analyze_seconds or ANALYZE_SECONDS, clock)
     app.state.job = job
     _run_beside(app, lambda: None, booker.stop)
     if config.analyze_seconds is not None:
@@ -305,7 +306,8 @@ def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:
     failing = None if sealer is None else sealer.failing
     certificate = getattr(app.state, "certificate", None)
     pem = None if certificate is None else certificate.pem
-    return Live(job.last.error, failing, ignored, job.last.held, books_since, pem)
+    doubt = None if writer is None else writer.clock.doubt
+    return Live(job.last.error, failing, ignored, job.last.held, books_since, pem, doubt)
 
 
 def _collecting(config: CollectorConfig, store: Store) -> FastAPI:

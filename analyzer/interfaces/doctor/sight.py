@@ -85,6 +85,7 @@ class Live:
     held: str | None = None  # of several analyzers: the sentence that says which other books into the lake
     books_since: int | None = None  # and since when this one does, microseconds UTC
     certificate: str | None = None  # that handshakes show, as PEM
+    clock_doubt: str | None = None  # the sentence that says why its host's clock is not believed
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ from tests.collector.lake.upkeep_sites import DAY, DAY_US, one, rows, site, take
 LATER = 1e9
 
 
+def now_us() -> int:
+    """Return the time."""
+    return time.time_ns() // 1000
+
+
 def _parquet(folder: Path, table: str) -> list[Path]:
     return list((folder / "store.duckdb.lake" / "data" / "main" / table).glob("*.parquet"))
 
@@ -30,13 +35,13 @@ def test_compacted_files_are_removed_once_nobody_reads_them(tmp_path: Path) -> N
         before = one(store, "SELECT count(*), sum(xid_events) FROM gpu_samples")
         compact(store, LATER, DAY + 3 * DAY_US)
         (snapshots,) = one(store, "SELECT count(*) FROM ducklake_snapshots('lake')")
-        expire(store, snapshot_seconds=3600)
+        expire(store, now_us(), 3600)
         assert one(store, "SELECT count(*) FROM ducklake_snapshots('lake')") == (snapshots,)
-        expire(store, snapshot_seconds=-1)
+        expire(store, now_us(), -1)
         assert one(store, "SELECT count(*) FROM ducklake_snapshots('lake')") == (1,)
         assert len(_parquet(tmp_path, "gpu_samples")) == 4  # a reader who began just now finds everything
         _age_what_is_scheduled(store)
-        assert expire(store, snapshot_seconds=3600).done >= 3
+        assert expire(store, now_us(), 3600).done >= 3
         assert len(_parquet(tmp_path, "gpu_samples")) == 1
         assert one(store, "SELECT count(*), sum(xid_events) FROM gpu_samples") == before
 
@@ -63,7 +68,7 @@ def test_orphans_of_the_dead_go_and_files_of_the_living_stay(tmp_path: Path) -> 
         long_ago = time.time() - 2 * 24 * 3600
         os.utime(dead, (long_ago, long_ago))
         os.utime(known, (long_ago, long_ago))
-        assert remove_orphans(store).done == 1
+        assert remove_orphans(store, now_us()).done == 1
         assert sorted(_parquet(tmp_path, "gpu_samples")) == sorted([known, living])
 
 
@@ -75,7 +80,7 @@ def test_markers_that_newer_ones_replaced_go(tmp_path: Path) -> None:
             for upto, sealed in ((1, now - 3 * DAY_US), (2, now - 2 * DAY_US), (3, now)):
                 session.execute("INSERT INTO lake.main.markers VALUES (0, ?, ?)", [upto, sealed])
             session.execute("INSERT INTO lake.main.markers VALUES (1, 1, ?)", [now - 9 * DAY_US])
-        expire(store, 3600)
+        expire(store, now_us(), 3600)
         with store.session() as session:
             assert session.rows("SELECT collector, upto FROM lake.main.markers ORDER BY ALL") == [(0, 3), (1, 1)]
 
@@ -89,7 +94,7 @@ def test_the_catalogue_s_file_is_tidied_up_while_it_is_in_use(tmp_path: Path, mo
             take(store, rows(DAY, 100, batch=256 * number), 256 * number)  # small: rows in the catalogue
         with store.session() as session:
             session.execute("CALL ducklake_flush_inlined_data('lake')")
-        expire(store, -1)
+        expire(store, now_us(), -1)
         before = store.lake.file.stat().st_size  # type: ignore[union-attr]
         shrink(store)
         assert store.lake.file.stat().st_size <= before  # type: ignore[union-attr]
