@@ -34,7 +34,7 @@ from collector.pipeline.decoding.batch import BatchPart, merged
 from collector.store.database import Store
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
-from collector.store.seal_mark import Mark, note_found, note_sealed, require_folder
+from collector.store.seal_mark import Mark, note_found, note_sealed, require_folder, sealed_until
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -116,7 +116,11 @@ def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: in
                 now = time.time_ns() // 1000
                 session.execute("INSERT INTO lake.main.markers VALUES (?, ?, ?)", [mark.collector, upto, now])
                 sync(store.lake.folder if store.lake else None)  # else a power cut may empty what the catalogue names
-            after, mark.upto = mark.upto, upto  # here: the registry may fail us after the lake has taken it
+            # A connection that was cut may commit nothing and say that it did: the lake's word counts, and what it has
+            # not got lies in the hot file still. Here, since the registry may fail us after the lake has taken it.
+            if sealed_until(session, mark.collector) < upto:
+                raise StoreError("the lake has not kept what was sealed into it; it is sealed again")
+            after, mark.upto = mark.upto, upto
         note_found(session, store.hot, mark.collector, after, upto)
     note_written(store, before)
     _forget(store, mark)

@@ -68,7 +68,7 @@ class Mark:
         Raises:
             StoreError: the lake cannot be read; or it is older, and does not take down what it lacks, as a standby.
         """
-        told = _told(session, self.collector)
+        told = sealed_until(session, self.collector)
         if told == self.upto:
             return
         if told < self.upto:
@@ -94,7 +94,12 @@ class Mark:
         return marks[collector]
 
 
-def _told(session: Session, collector: int) -> int:
+def sealed_until(session: Session, collector: int) -> int:
+    """Return up to which batch the lake has what a collector sealed; 0 where it has nothing.
+
+    Raises:
+        StoreError: the lake cannot be read.
+    """
     told = "SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?"
     return int(session.row(told, [collector])[0])
 
@@ -347,7 +352,7 @@ def require_sealed(session: Session, hot: str, path: Path | None, *, read_only: 
         if "does not exist" in str(error):  # DuckDB's list of tables would count the rows of each of the lake's
             return
         raise
-    older = [told for collector, upto in sealed if (told := _told(session, collector)) < upto]
+    older = [told for collector, upto in sealed if (told := sealed_until(session, collector)) < upto]
     known = session.rows(f"FROM {hot}.lake_here")
     if older and (known != session.rows(_ID) if known else 0 in older):
         raise StoreError(f"the lake of {path} lacks what this store has sealed into it: {_out(path)}")

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from collector.lake.sealing import seal
 from collector.store.database import Store, lake_of
 from collector.store.lake import LakeSettings
 from collector.store.noted import lost
+from collector.store.session import Session
 from tests.collector.serving import Running, running
 from tests.fleet.postgres import Postgres
 from tests.operations.site import Site
@@ -228,6 +229,25 @@ def test_an_older_hot_file_has_nothing_twice(tmp_path: Path) -> None:
     with Site(store) as site:
         assert site.take(range(11)) == [True] * 10 + [False]
         assert site.batches() == [*range(11)]
+
+
+def test_a_commit_that_is_said_and_was_none_is_sealed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a connection that was cut: acknowledged rows were forgotten here, and the lake had none of them."""
+    execute, cuts = Session.execute, [1]
+
+    def cut(session: Session, sql: str, parameters: Sequence[object] = ()) -> None:
+        execute(session, sql, parameters)
+        if "INTO lake.main.markers" in sql and cuts and cuts.pop():
+            execute(session, "ROLLBACK")
+            execute(session, "BEGIN")
+
+    monkeypatch.setattr(Session, "execute", cut)
+    with Site(tmp_path / "store.duckdb") as site:
+        site.take(range(3))
+        with pytest.raises(StoreError, match="has not kept"):
+            site.seal()
+        assert site.batches() == [0, 1, 2]
+        assert site.take(range(4)) == [True] * 3 + [False]
 
 
 def test_an_agent_that_never_heard_of_a_sealing_is_asked_too(tmp_path: Path) -> None:
