@@ -63,13 +63,7 @@ def create_app(config: CollectorConfig, store: Store, writer: Writer) -> FastAPI
     beside: list[Background] = [
         *configured(config, store, writer),
         MetricsPoller(store, writer.mark, writer.metrics),
-        Maintenance(
-            store,
-            config,
-            writer.metrics,
-            proven_us=writer.clock.now,
-            sealing_is_behind=lambda: sealer is not None and sealer.is_behind,
-        ),
+        _maintenance(config, store, writer, sealer),
     ]
     prometheus = remote_write.RemoteWrite(config, store, writer)
 
@@ -135,6 +129,17 @@ def _sealer_of(config: CollectorConfig, store: Store, writer: Writer) -> Sealer 
     if store.lake is None:
         return None
     return Sealer(store, writer.mark, writer.metrics, config.seal_seconds, config.seal_rows, writer.tenant)
+
+
+def _maintenance(config: CollectorConfig, store: Store, writer: Writer, sealer: Sealer | None) -> Maintenance:
+    """Return the upkeep of the store, which gives way to sealing."""
+    return Maintenance(
+        store,
+        config,
+        writer.metrics,
+        sealing_is_behind=lambda: sealer is not None and sealer.is_behind,
+        proven_us=writer.clock.now,
+    )
 
 
 def _contract() -> dict[str, Any]:
