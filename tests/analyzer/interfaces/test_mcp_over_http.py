@@ -223,6 +223,7 @@ def test_tokens_of_the_settings_beside_a_store_are_asked_for(tmp_path: Path) -> 
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200
+        # To read who is to be believed takes each client 30 ms, and it is asked many times before it answers.
+        return httpx.get(url, timeout=PATIENCE_SECONDS, verify=False).status_code == 200
     except httpx.HTTPError:
         return False

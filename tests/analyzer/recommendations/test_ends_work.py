@@ -19,6 +19,7 @@ from analyzer.reports.recommendation_words import FREE, cost_short
 from analyzer.reports.request import Request
 from analyzer.reports.week import WeekReport, week_report
 from analyzer.settings.settings import Settings
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.analyzer.recommendations.valid import unnamed_endings
 from tests.analyzer.small_site import IDLE, small_site
@@ -74,6 +75,7 @@ def rows_of_tables() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)} [{table}.{name}]", str(row)
 
 
+@made_once
 def site(*, works_again: bool) -> Fleet:
     """Return a site on which a run that still holds two GPUs idled for eight hours, and perhaps works again."""
     fleet = Fleet()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,6 +18,7 @@ from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types import checkpointing, idle, moves
 from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
 from tests.analyzer.interfaces.test_api_no_samples import FACTS
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.analyzer.recommendations.sites import held, sound, text_of
 
@@ -128,7 +130,8 @@ def test_a_service_that_suffers_beside_training_moves_to_a_host_without() -> Non
     assert text_of(found, "slurm").startswith("#SBATCH --nodelist=n")
 
 
-def idle_hosts(option: str, path: Path) -> Fleet:
+@made_once
+def idle_hosts(option: str) -> Fleet:
     """Return a host that works and one that nobody used for 25 hours, both of this purchase option, and priced."""
     fleet = Fleet()
     until = MONDAY + 25 * HOUR
@@ -137,16 +140,15 @@ def idle_hosts(option: str, path: Path) -> Fleet:
         fleet.add("inventory", [{"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "node_group": "burst"}])
         fleet.sample(node, f"{node}-a", MONDAY, until, every=5 * MINUTE, energy_joules=300 * 80.0)
     fleet.hold(TRAINING, "n1", ["n1-a"], MONDAY, None, name="train")
-    fleet.analyze(now=until, settings=priced(path, H100_80GB=2.0))
+    with TemporaryDirectory() as folder:
+        fleet.analyze(now=until, settings=priced(Path(folder), H100_80GB=2.0))
     return fleet
 
 
 @pytest.mark.parametrize(("option", "kind"), [("on_demand", "scale_in"), ("reserved", "power_down")])
-def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
-    option: str, kind: str, tmp_path: Path
-) -> None:
+def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(option: str, kind: str) -> None:
     """What is reserved is paid for anyway; then its energy is told, as measured, and nothing is claimed."""
-    fleet, until = idle_hosts(option, tmp_path), MONDAY + 25 * HOUR
+    fleet, until = idle_hosts(option), MONDAY + 25 * HOUR
     site = read(fleet, until)
     with fleet.store.session() as session:
         (found,) = idle.find_free_hosts(session, site, MONDAY, until)
@@ -159,9 +161,9 @@ def test_a_host_that_nobody_used_saves_a_bill_only_where_it_is_billed_by_use(
     assert found.saves.micros.p50 == (by_use if kind == "scale_in" else 0)
 
 
-def test_hosts_stay_while_a_run_waits_for_one(tmp_path: Path) -> None:
+def test_hosts_stay_while_a_run_waits_for_one() -> None:
     """It may be the very host that comes next."""
-    fleet, until = idle_hosts("on_demand", tmp_path), MONDAY + 25 * HOUR
+    fleet, until = idle_hosts("on_demand"), MONDAY + 25 * HOUR
     row = {"run_id": "slurm/alpha/7", "submitted_at": MONDAY, "requested_gpus": 2, "scheduler": "slurm"}
     fleet.add("allocations", [row])
     site = read(fleet, until)
@@ -171,6 +173,19 @@ def test_hosts_stay_while_a_run_waits_for_one(tmp_path: Path) -> None:
 
 def on_demand(path: Path, taken: int) -> tuple[Fleet, PriceBook]:
     """Return a run on demand that saves every hour, and a spot host off which so many runs were taken in a day."""
+    file = path / "prices.toml"
+    file.write_text(
+        "".join(
+            f'[[price]]\nsku = "H100-80GB"\npurchase_option = "{option}"\nusd_per_gpu_hour = {price}\n'
+            f'from = 2020-01-01\nas_of = 2025-01-01\nsource = "test"\n'
+            for option, price in (("on_demand", 4.0), ("spot", 1.6))
+        )
+    )
+    return _taken_off(taken), PriceBook.read(file)
+
+
+@made_once
+def _taken_off(taken: int) -> Fleet:
     fleet, until = Fleet(), MONDAY + DAY
     for node, option in (("n1", "on_demand"), ("s1", "spot")):
         fleet.own(node, [f"{node}-a"], purchase_option=option)
@@ -180,19 +195,11 @@ def on_demand(path: Path, taken: int) -> tuple[Fleet, PriceBook]:
         start = MONDAY + number * DAY // max(1, taken)
         end = start + DAY // max(1, taken)
         fleet.hold(f"slurm/alpha/9{number}", "s1", ["s1-a"], start, end, name="try", exit_status="preempted")
-    file = path / "prices.toml"
-    file.write_text(
-        "".join(
-            f'[[price]]\nsku = "H100-80GB"\npurchase_option = "{option}"\nusd_per_gpu_hour = {price}\n'
-            f'from = 2020-01-01\nas_of = 2025-01-01\nsource = "test"\n'
-            for option, price in (("on_demand", 4.0), ("spot", 1.6))
-        )
-    )
-    return fleet, PriceBook.read(file)
+    fleet.analyze(now=until)
+    return fleet
 
 
 def _looked(fleet: Fleet, book: PriceBook, save_seconds: float | None) -> list[Proposal]:
-    fleet.analyze(now=MONDAY + DAY)
     site = read(fleet, MONDAY + DAY, book)
     no = withheld("not needed")
     saving = Checkpoints(9, "named", Figure(3600.0), Figure(save_seconds or 0), 1, None, no, no, None, None, None, None)

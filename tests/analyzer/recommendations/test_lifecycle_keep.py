@@ -27,7 +27,7 @@ from collector.store.database import Store
 from collector.store.lake import default_lake
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.analyzer.recommendations.lifecycle_recurring import prediction
-from tests.analyzer.small_site import IDLE, small_site
+from tests.analyzer.small_site import IDLE, analysed_site
 
 WEEK = Calendar().week_of(MONDAY)
 NOW = MONDAY + 20 * DAY
@@ -81,16 +81,14 @@ def test_what_was_predicted_stays_when_the_ledger_changes() -> None:
 
 def test_a_week_that_is_not_over_is_not_predicted_from() -> None:
     """Two hours scaled to a week would be held against a week."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     assert keep_recommendations(fleet.store, Settings(), NOW) == 0
     assert keep_recommendations(Fleet().store, Settings(), NOW) == 0
 
 
 def test_a_decision_keeps_what_was_said_and_what_it_was_said_of() -> None:
     """Whoever accepts what the book does not have yet has it written down with the word."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         found = reader.findings(WEEK)

@@ -30,7 +30,7 @@ from tests.analyzer.findings.health_fleets import TRAINING
 from tests.analyzer.interfaces.test_api_no_samples import FACTS
 from tests.analyzer.ledger.fleet import DAY, HOUR, Fleet, priced
 from tests.analyzer.recommendations.test_kinds_of_fleets import on_demand
-from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _exchange, _host, small_site
+from tests.analyzer.small_site import CROSSING_HOSTS, END, IDLE, T, _exchange, _host, analysed_site, small_site
 
 CROSSING = "slurm/alpha/crossing"
 PERIOD = Period(T, T + WEEK_US, "2025-W46", "UTC")
@@ -128,8 +128,7 @@ def test_a_run_whose_ranks_are_in_order_is_moved_once_to_the_hosts_of_the_plan()
 
 def test_a_run_is_advised_of_the_ledger_alone() -> None:
     """Its page comes at once however much is kept: no sample, no notice, no plan, and only its own findings."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     with fleet.store.session() as session:
         for table in set(TABLES) - FACTS:
             session.execute(f"DROP TABLE {table}")
@@ -178,7 +177,6 @@ def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tu
 def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
     """A ledger that has no price of spot leaves the question open; the price file answers it."""
     fleet, _ = on_demand(tmp_path, taken=4)
-    fleet.analyze(now=T + DAY)
     day = Period(T, T + DAY, "Monday", "UTC")
     with fleet.store.session() as session:
         minutes = [(TRAINING, hour, 10**9) for hour in range(T, T + DAY, HOUR)]

@@ -14,8 +14,7 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.request import Format, Request
 from analyzer.settings.settings import Settings
 from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, WEEK, Written
-from tests.analyzer.ledger.fleet import DAY
-from tests.analyzer.small_site import END, T, small_site
+from tests.analyzer.small_site import END, T, analysed_site
 
 UTC = Calendar("UTC")
 RUNNING = UTC.week_of(MONDAY + WEEK)
@@ -60,9 +59,7 @@ def test_a_period_that_is_over_is_compared_with_all_of_the_one_before() -> None:
 
 def test_what_a_week_saves_does_not_depend_on_how_much_of_the_period_is_to_come() -> None:
     """What two hours lost is the same whether one asks for the two hours or for their month."""
-    fleet = small_site()
-    fleet.analyze(now=T + DAY)
-    with fleet.store.session() as session:
+    with analysed_site().store.session() as session:
         told = []
         for period in (Period(T, END, "two hours", "UTC"), UTC.week_of(T), UTC.month_of(T)):
             reader = Reader(session, Settings())
@@ -78,9 +75,7 @@ def test_what_a_week_saves_does_not_depend_on_how_much_of_the_period_is_to_come(
 
 def test_of_two_hours_no_paper_tells_what_a_week_would_save() -> None:
     """A fleet that has cost $16 so far saves no $600 a week: whoever sees that believes no other figure either."""
-    fleet = small_site()
-    fleet.analyze(now=T + DAY)
-    with fleet.store.session() as session:
+    with analysed_site().store.session() as session:
         reader = Reader(session, Settings())
         week = reader.week(UTC.week_of(T))
         asked = [Request(what, since="2025-11-10", format=form) for what, form in PAPERS]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -147,6 +148,12 @@ def test_a_long_name_of_a_period_stands_apart(week: WeekReport) -> None:
     assert "period 2026-11-11 Mon 9 Nov" in week_text(day, TextLayout())
 
 
+@cache
+def _of_nothing() -> WeekReport:
+    with Store.open(None) as store, store.session() as session:
+        return week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
+
+
 @given(amounts=st.lists(st.integers(1, 10**9), min_size=3, max_size=3))
 def test_the_sentence_says_the_figures_of_the_table(amounts: list[int]) -> None:
     """Rounded apart, they would differ by a tenth now and then, and the reader would trust neither."""
@@ -156,9 +163,7 @@ def test_the_sentence_says_the_figures_of_the_table(amounts: list[int]) -> None:
         for kind, amount in zip(kinds, amounts, strict=True)
     )
     line = next(line for line in breakdown_lines(Breakdown(entries)) if line.klass == "avoidable")
-    with Store.open(None) as store, store.session() as session:
-        empty = week_report(session, example_week.W46, example_week.CALENDAR, "USD", [], [])
-    report = replace(empty, breakdown=Breakdown(entries))
+    report = replace(_of_nothing(), breakdown=Breakdown(entries))
     assert f"({line.percent}%)" in first_sentence(report)
 
 
