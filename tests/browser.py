@@ -144,6 +144,11 @@ class Visit:
         self.page.goto(url)
         self.settle()
 
+    def look(self, width: int, scheme: str) -> None:
+        """Look at the page that is open in a window of this width, light or dark."""
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+
     def settle(self) -> None:
         """Wait until every part is there."""
         self.page.wait_for_selector('[aria-busy="true"]', state="detached", timeout=PATIENCE_MS)

@@ -13,6 +13,7 @@ from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.dashboards.serving import served
+from tests.small_demo import shown, small_demo
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -42,3 +43,10 @@ def client(app: FastAPI) -> Iterator[httpx.Client]:
 def address(client: httpx.Client) -> str:
     """Return the address of the application, for browsers."""
     return str(client.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def demo_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of a small demo fleet, this module's alone: agents' batches, ledger and pages are real."""
+    with shown(small_demo(tmp_path_factory)) as client:
+        yield str(client.base_url).rstrip("/")

@@ -1,6 +1,5 @@
 """Who reads with a screen reader, sees little contrast, or holds a phone reads the same pages: axe-core and a ruler."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo import DemoConfig, demo
 from tests.analyzer.interfaces.api_sites import Site
 from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.browser import RUN, Visit
@@ -19,7 +17,7 @@ __all__ = ["own"]
 
 FOUND = find_spec("axe_playwright_python")
 pytestmark = pytest.mark.skipif(FOUND is None, reason="axe-playwright-python is not installed")
-LOOKS = [(1280, "dark"), (390, "light")]
+LOOKS = [(390, "light"), (1280, "dark")]  # a page is opened on a phone; the other look is of the same page, made wider
 # What a phone must not be made to move sideways for: all that is wider than the window, and not in a box that scrolls.
 WIDER = """() => [...document.querySelectorAll("body *")].filter((each) => {
   const box = each.getBoundingClientRect();
@@ -33,18 +31,11 @@ WIDER = """() => [...document.querySelectorAll("body *")].filter((each) => {
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Iterator[str]:
-    """Yield the address of a small demo fleet."""
-    with demo(DemoConfig(port=0, small=True)) as shown:
-        yield shown.url
-
-
-@pytest.fixture(scope="module")
-def documents(fleet: str) -> dict[str, str]:
+def documents(demo_fleet: str) -> dict[str, str]:
     """Return what is read without a server: the week's report and a finding of it, and a capacity profile's page."""
-    profile = _json(f"{fleet}/v1/capacity-profile?run=slurm/mini/1&run=slurm/mini/2")["page"]
-    subject = {"what": "explain", "subject": _json(f"{fleet}/v1/findings")["items"][0]["id"]}
-    return {"week": _html(fleet, {"what": "week"}), "finding": _html(fleet, subject), "profile": profile}
+    profile = _json(f"{demo_fleet}/v1/capacity-profile?run=slurm/mini/1&run=slurm/mini/2")["page"]
+    subject = {"what": "explain", "subject": _json(f"{demo_fleet}/v1/findings")["items"][0]["id"]}
+    return {"week": _html(demo_fleet, {"what": "week"}), "finding": _html(demo_fleet, subject), "profile": profile}
 
 
 def check(page: Page) -> None:
@@ -55,7 +46,8 @@ def check(page: Page) -> None:
         holder.locator(".main-svg").first.wait_for()
     assert FOUND is not None
     assert FOUND.origin is not None
-    page.evaluate((Path(FOUND.origin).parent / "axe.min.js").read_text("utf-8"))
+    if not page.evaluate("'axe' in window"):
+        page.evaluate((Path(FOUND.origin).parent / "axe.min.js").read_text("utf-8"))
     # What passes is not gathered, which takes as long again of a page of thousands of parts; each violation is.
     violations = page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
     assert [
@@ -63,33 +55,32 @@ def check(page: Page) -> None:
         for one in violations
         if one["impact"] in ("serious", "critical")
         for each in one["nodes"]
-    ] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ] == [], page.viewport_size
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.viewport_size
     assert page.evaluate(WIDER) == []
 
 
 @pytest.mark.parametrize("path", ["/?at=week&node=s01", RUN, "/findings/{finding}", *PAGES])
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_a_page_is_for_everybody(browser: Browser, fleet: str, path: str, width: int, scheme: str) -> None:
+def test_a_page_is_for_everybody(browser: Browser, demo_fleet: str, path: str) -> None:
     """Wide and dark, narrow and light; contrast and names do not depend on both at once."""
     if "{finding}" in path:
-        path = path.format(finding=_json(f"{fleet}/v1/findings")["items"][0]["id"])
-    visit = Visit(browser, fleet + path, width, scheme)
-    check(visit.page)
+        path = path.format(finding=_json(f"{demo_fleet}/v1/findings")["items"][0]["id"])
+    visit = Visit(browser, demo_fleet + path, *LOOKS[0])
+    for look in LOOKS:
+        visit.look(*look)
+        check(visit.page)
     visit.close()
 
 
 @pytest.mark.parametrize("name", ["week", "finding", "profile"])
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_a_document_is_for_everybody(
-    browser: Browser, documents: dict[str, str], name: str, width: int, scheme: str
-) -> None:
+def test_a_document_is_for_everybody(browser: Browser, documents: dict[str, str], name: str) -> None:
     """What is sent by mail or printed has nobody beside it to explain."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
-    page.set_content(documents[name])
-    check(page)
-    context.close()
+    visit = Visit(browser, "about:blank", *LOOKS[0])
+    visit.page.set_content(documents[name])
+    for look in LOOKS:
+        visit.look(*look)
+        check(visit.page)
+    visit.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)

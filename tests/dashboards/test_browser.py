@@ -1,28 +1,21 @@
 """The pages in a real browser: they draw, fit a phone, load nothing from elsewhere, and shut nobody out."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dashboards.demo import DemoConfig, demo
 from tests.browser import PATIENCE_MS, RUN, Visit
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    """Yield the address of the small demo site: samples, ledger and pages are the product's own."""
-    with demo(DemoConfig(port=0, small=True)) as shown:
-        yield shown.url
 
 
 @pytest.mark.parametrize("path", ["/", RUN])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (820, "dark"), (390, "light")])
-def test_a_page_draws_fits_and_keeps_to_itself(browser: Browser, site: str, path: str, width: int, scheme: str) -> None:
+def test_a_page_draws_fits_and_keeps_to_itself(
+    browser: Browser, demo_fleet: str, path: str, width: int, scheme: str
+) -> None:
     """Charts appear under the strict policy, nothing is asked of another host, and a phone needs no sideways scroll."""
-    visit = Visit(browser, site + path, width, scheme)
+    visit = Visit(browser, demo_fleet + path, width, scheme)
     if path == "/":
         visit.page.locator("#fleet-time").scroll_into_view_if_needed()
         visit.page.wait_for_selector(".nsewdrag", timeout=PATIENCE_MS)
@@ -32,9 +25,9 @@ def test_a_page_draws_fits_and_keeps_to_itself(browser: Browser, site: str, path
     visit.close()
 
 
-def test_no_button_sends_a_chart_away(browser: Browser, site: str) -> None:
+def test_no_button_sends_a_chart_away(browser: Browser, demo_fleet: str) -> None:
     """plotly's mode bar has a button that uploads the chart; costs of a site must not leave by a click."""
-    visit = Visit(browser, site)
+    visit = Visit(browser, demo_fleet)
     visit.page.locator("#fleet-time").scroll_into_view_if_needed()
     visit.page.wait_for_selector(".modebar-btn", timeout=PATIENCE_MS)
     titles = visit.page.eval_on_selector_all(".modebar-btn", "buttons => buttons.map(b => b.dataset.title || '')")
@@ -44,11 +37,13 @@ def test_no_button_sends_a_chart_away(browser: Browser, site: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["week", "explain"])
-def test_a_report_opened_from_the_server_is_the_document_that_is_saved(browser: Browser, site: str, what: str) -> None:
+def test_a_report_opened_from_the_server_is_the_document_that_is_saved(
+    browser: Browser, demo_fleet: str, what: str
+) -> None:
     """The server's policy lets its style and the scripts of its charts be, and a saved one has no other."""
-    found = httpx.get(f"{site}/v1/findings", params={"since": "2026-W46"}).json()["items"]
+    found = httpx.get(f"{demo_fleet}/v1/findings", params={"since": "2026-W46"}).json()["items"]
     subject = f"&subject={found[0]['id']}" if what == "explain" else ""
-    visit = Visit(browser, f"{site}/v1/read?what={what}&since=2026-W46&format=html{subject}")
+    visit = Visit(browser, f"{demo_fleet}/v1/read?what={what}&since=2026-W46&format=html{subject}")
     expect(visit.page.locator("th").first).to_have_css("text-align", "left")
     expect(visit.page.locator("main")).not_to_have_css("max-width", "none")
     if what == "explain":
@@ -56,9 +51,9 @@ def test_a_report_opened_from_the_server_is_the_document_that_is_saved(browser: 
     visit.close()
 
 
-def test_a_cell_leads_to_its_run(browser: Browser, site: str) -> None:
+def test_a_cell_leads_to_its_run(browser: Browser, demo_fleet: str) -> None:
     """From a red cell to the reason in one click."""
-    visit = Visit(browser, f"{site}/?at=week")
+    visit = Visit(browser, f"{demo_fleet}/?at=week")
     visit.page.click('a.cell[title^="s01 "]')
     visit.page.wait_for_selector(".finding", timeout=PATIENCE_MS)
     assert "llama-sft" in visit.page.inner_text("h1")
@@ -66,9 +61,9 @@ def test_a_cell_leads_to_its_run(browser: Browser, site: str) -> None:
     visit.close()
 
 
-def test_a_list_is_sorted_by_a_click_on_its_heading(browser: Browser, site: str) -> None:
+def test_a_list_is_sorted_by_a_click_on_its_heading(browser: Browser, demo_fleet: str) -> None:
     """Figures the largest first, then the other way; names as they are read."""
-    visit = Visit(browser, f"{site}/findings")
+    visit = Visit(browser, f"{demo_fleet}/findings")
     heads = visit.page.locator("table.names").first.locator("thead th")
     names = heads.all_inner_texts()
     column = visit.page.locator(f"table.names >> nth=0 >> tbody tr td:nth-child({names.index('$') + 1})")
@@ -86,9 +81,9 @@ def test_a_list_is_sorted_by_a_click_on_its_heading(browser: Browser, site: str)
     visit.close()
 
 
-def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, site: str) -> None:
+def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, demo_fleet: str) -> None:
     """A link in a chat shows the state and the node that were talked about."""
-    visit = Visit(browser, f"{site}/?at=week")
+    visit = Visit(browser, f"{demo_fleet}/?at=week")
     label = visit.page.locator(".key[data-label]").first.get_attribute("data-label")
     visit.page.locator(".key[data-label]").first.click()
     visit.page.locator("a.name >> nth=0").click()
@@ -106,9 +101,9 @@ def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, 
     visit.close()
 
 
-def test_arrow_keys_walk_through_the_grid(browser: Browser, site: str) -> None:
+def test_arrow_keys_walk_through_the_grid(browser: Browser, demo_fleet: str) -> None:
     """Ten thousand GPUs are one stop of the tabulator, and each is reached."""
-    visit = Visit(browser, site, width=390)  # where racks stand below one another
+    visit = Visit(browser, demo_fleet, width=390)  # where racks stand below one another
     assert visit.page.locator(".racks a[tabindex='0']").count() == 1
     visit.page.locator(".racks a").first.focus()
     first = visit.page.evaluate("document.activeElement.textContent")
@@ -120,9 +115,9 @@ def test_arrow_keys_walk_through_the_grid(browser: Browser, site: str) -> None:
     visit.close()
 
 
-def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, site: str) -> None:
+def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, demo_fleet: str) -> None:
     """By key and by hand, finer data follows, and whoever opens the link sees the same stretch."""
-    visit = Visit(browser, site + RUN)
+    visit = Visit(browser, demo_fleet + RUN)
     page = visit.page
     page.wait_for_selector("#timeline[data-shown]")
     whole = page.get_attribute("#timeline", "data-shown")
@@ -147,7 +142,7 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     link = page.get_attribute("#timeline-csv", "href")
     assert link is not None
     assert "start=" in link
-    assert page.request.get(site + link).text().startswith("from,productive,")
+    assert page.request.get(demo_fleet + link).text().startswith("from,productive,")
     page.click("text=All of it")
     page.wait_for_selector(f'#timeline[data-shown="{whole}"]')
     assert "from" not in visit.asked()
@@ -155,9 +150,9 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, s
     visit.close()
 
 
-def test_a_double_click_sees_more_and_a_moment_is_told_where_one_points(browser: Browser, site: str) -> None:
+def test_a_double_click_sees_more_and_a_moment_is_told_where_one_points(browser: Browser, demo_fleet: str) -> None:
     """All that is drawn at a moment stands in the line below; a wheel with Ctrl zooms around it."""
-    visit = Visit(browser, site + RUN)
+    visit = Visit(browser, demo_fleet + RUN)
     page = visit.page
     page.wait_for_selector("#timeline[data-shown]")
     whole = page.get_attribute("#timeline", "data-shown")
@@ -176,11 +171,11 @@ def test_a_double_click_sees_more_and_a_moment_is_told_where_one_points(browser:
     visit.close()
 
 
-def test_a_finger_on_the_timeline_scrolls_the_page(browser: Browser, site: str) -> None:
+def test_a_finger_on_the_timeline_scrolls_the_page(browser: Browser, demo_fleet: str) -> None:
     """It is taller than a phone: where it kept a finger to itself, nobody would come past it."""
     context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    page.goto(site + RUN)
+    page.goto(demo_fleet + RUN)
     page.wait_for_selector("#timeline[data-shown]")
     page.locator("#lanes").evaluate("lanes => lanes.scrollIntoView()")
     before = page.evaluate("scrollY")
@@ -192,9 +187,9 @@ def test_a_finger_on_the_timeline_scrolls_the_page(browser: Browser, site: str) 
     context.close()
 
 
-def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser, site: str) -> None:
+def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser, demo_fleet: str) -> None:
     """What is seen can be taken along: rows, the lines to paste, the signed profile."""
-    visit = Visit(browser, site + RUN)
+    visit = Visit(browser, demo_fleet + RUN)
     page = visit.page
     page.wait_for_selector("#timeline[data-shown]")
     page.click("#timeline-numbers summary")

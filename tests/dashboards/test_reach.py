@@ -1,12 +1,10 @@
 """What is on a page can be reached without a mouse, sent as a link, and taken along as a sheet."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo import DemoConfig, demo
 from tests.browser import PATIENCE_MS, RUN, Visit
 
 MORE_STOPS = 20  # boxes that scroll are stops too, and are no ways
@@ -33,19 +31,12 @@ DRAWN = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of a small demo fleet."""
-    with demo(DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)) as shown:
-        yield shown.url
-
-
 @pytest.mark.parametrize(
     "path", ["/?node=s01", RUN, "/money", "/placement", "/placement?view=traffic", "/recommendations", "/health"]
 )
-def test_the_tabulator_comes_to_everything(browser: Browser, fleet: str, path: str) -> None:
+def test_the_tabulator_comes_to_everything(browser: Browser, demo_fleet: str, path: str) -> None:
     """In whatever order, each way once around, with a frame around where one is."""
-    visit = Visit(browser, fleet + path)
+    visit = Visit(browser, demo_fleet + path)
     page = visit.page
     stops = page.evaluate(NUMBERED)
     assert stops > 10
@@ -79,9 +70,9 @@ def seen(page: Page) -> str:
         (RUN, ["text='Zoom in'", "text='Zoom in'", "button[aria-label=Later]"]),
     ],
 )
-def test_who_opens_the_link_sees_the_same(browser: Browser, fleet: str, path: str, clicks: list[str]) -> None:
+def test_who_opens_the_link_sees_the_same(browser: Browser, demo_fleet: str, path: str, clicks: list[str]) -> None:
     """The address has the state: after any clicks, reloading it and opening it elsewhere show what was seen."""
-    visit = Visit(browser, fleet + path)
+    visit = Visit(browser, demo_fleet + path)
     for click in clicks:
         if visit.page.locator(click).count():  # of a small fleet all racks are open, and none is a way
             visit.page.locator(click).first.click()
@@ -99,9 +90,9 @@ def test_who_opens_the_link_sees_the_same(browser: Browser, fleet: str, path: st
     visit.close()
 
 
-def test_tables_of_the_fleet_are_taken_along(browser: Browser, fleet: str) -> None:
+def test_tables_of_the_fleet_are_taken_along(browser: Browser, demo_fleet: str) -> None:
     """As a sheet that a spreadsheet reads, and in which no name is a formula."""
-    visit = Visit(browser, fleet)
+    visit = Visit(browser, demo_fleet)
     for name, first in (("findings", '"id","run or place"'), ("runs", '"run","team"'), ("where-it-went", '"class"')):
         with visit.page.expect_download() as download:
             visit.page.click(f"button[aria-label='CSV, {name}.csv']")
@@ -118,9 +109,9 @@ def test_tables_of_the_fleet_are_taken_along(browser: Browser, fleet: str) -> No
     visit.close()
 
 
-def test_a_screen_reader_hears_once_that_there_is_something_new(browser: Browser, fleet: str) -> None:
+def test_a_screen_reader_hears_once_that_there_is_something_new(browser: Browser, demo_fleet: str) -> None:
     """Of a page that stays open, and not each of its cells."""
-    visit = Visit(browser, fleet)
+    visit = Visit(browser, demo_fleet)
     expect(visit.page.locator("#news")).to_have_text("")
     visit.page.evaluate("live().then(() => live())")
     visit.page.wait_for_load_state("networkidle")
@@ -131,11 +122,11 @@ def test_a_screen_reader_hears_once_that_there_is_something_new(browser: Browser
     visit.close()
 
 
-def test_a_recommendation_is_rejected_by_keys_alone_and_without_a_script(browser: Browser, fleet: str) -> None:
+def test_a_recommendation_is_rejected_by_keys_alone_and_without_a_script(browser: Browser, demo_fleet: str) -> None:
     """Enter in the reason rejects, and can never accept; what was rejected can be taken back."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"{fleet}/recommendations")
+    page.goto(f"{demo_fleet}/recommendations")
     change = page.locator(".change", has_text="notebook").first
     change.locator("summary", has_text="Reject").focus()
     page.keyboard.press("Enter")

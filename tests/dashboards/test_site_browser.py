@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from dashboards.demo import DemoConfig, demo
 from tests.analyzer.interfaces.api_sites import Site
 from tests.analyzer.interfaces.test_api_capacity import asked, own
 from tests.browser import Visit
@@ -50,30 +49,22 @@ FAULTS = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of a small demo fleet: agents' batches, ledger and pages are the product's own."""
-    with demo(DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)) as shown:
-        yield shown.url
-
-
 @pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (768, "dark"), (390, "light")])
-def test_a_page_fits_and_keeps_to_itself(browser: Browser, fleet: str, path: str, width: int, scheme: str) -> None:
+def test_a_page_fits_and_keeps_to_itself(browser: Browser, demo_fleet: str, path: str) -> None:
     """At three widths: no complaint, no request to another host, no sideways scroll, and a name for everything."""
-    visit = Visit(browser, fleet + path, width, scheme)
+    visit = Visit(browser, demo_fleet + path)
     for one in visit.page.locator("details").all():
         one.evaluate("each => { each.open = true; }")
-    assert visit.complaints == []
-    assert visit.elsewhere == []
-    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert visit.page.evaluate(FAULTS) == []
-    visit.page.close()
+    for width, scheme in ((1280, "light"), (768, "dark"), (390, "light")):
+        visit.look(width, scheme)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.page.evaluate(FAULTS) == [], width
+    visit.close()
 
 
-def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str) -> None:
+def test_the_site_is_clicked_through_with_its_week(browser: Browser, demo_fleet: str) -> None:
     """Every way leads to its page, and the period that was chosen comes along."""
-    visit = Visit(browser, fleet + "/money", 1280)
+    visit = Visit(browser, demo_fleet + "/money", 1280)
     week = visit.page.inner_text("nav.period strong")
     paths = {"Capacity": "/requests"}
     for title in ("Runs", "Findings", "Recommendations", "Placement", "Health", "Capacity", "Money"):
@@ -81,7 +72,7 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
         expect(visit.page.locator("h1")).to_contain_text(title)
         here = visit.page.get_attribute("nav.ways [aria-current=page]", "href")
         assert (here or "").partition("?")[0] == paths.get(title, f"/{title.lower()}")
-    visit.page.goto(f"{fleet}/money?week={week}")
+    visit.page.goto(f"{demo_fleet}/money?week={week}")
     visit.page.click('nav.choice >> text="stage"')
     expect(visit.page.locator("h2").first).to_have_text("By stage")
     assert f"week={week}" in visit.page.url
@@ -95,9 +86,9 @@ def test_the_site_is_clicked_through_with_its_week(browser: Browser, fleet: str)
     visit.page.close()
 
 
-def test_the_keyboard_reaches_everything(browser: Browser, fleet: str) -> None:
+def test_the_keyboard_reaches_everything(browser: Browser, demo_fleet: str) -> None:
     """First the way past the navigation, then each page; what has the focus can be seen."""
-    visit = Visit(browser, fleet + "/money", 1280)
+    visit = Visit(browser, demo_fleet + "/money", 1280)
     visit.page.keyboard.press("Tab")
     assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
     assert visit.page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
@@ -112,9 +103,9 @@ def test_the_keyboard_reaches_everything(browser: Browser, fleet: str) -> None:
     visit.page.close()
 
 
-def test_lines_are_copied_with_one_click(browser: Browser, fleet: str) -> None:
+def test_lines_are_copied_with_one_click(browser: Browser, demo_fleet: str) -> None:
     """From the recommendation into the shell: what is copied is what is shown."""
-    visit = Visit(browser, fleet + "/recommendations", 1280)
+    visit = Visit(browser, demo_fleet + "/recommendations", 1280)
     visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     button = visit.page.locator("button.copy").first
     shown = visit.page.locator("pre").first.inner_text()

@@ -70,7 +70,37 @@ class RecordingLedger:
     settings: FlatPriced
     recording: Recording
     until: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A recording in a store of its own, of which no ledger is made yet; why batches were `refused`."""
+
+    store: Store
+    recording: Recording
+    until: int
     refused: tuple[str, ...]
+
+    @contextmanager
+    def ledger(self, price: int | None) -> Iterator[RecordingLedger]:
+        """Make its ledger."""
+        settings = FlatPriced(micros_per_gpu_hour=price)
+        bucket_ms = max(_SHORTEST_STRETCH_MS, (self.until - self.recording.header.started_at) // 1000 // _STRETCHES)
+        analyze(self.store, settings, now_us=self.until, bucket_ms=bucket_ms)
+        with believing(self.store) as session:
+            yield RecordingLedger(session, settings, self.recording, self.until)
+
+
+@contextmanager
+def _loaded(path: Path) -> Iterator[_Loaded]:
+    try:
+        recording = read_recording(path)
+    except EnvelopeError as error:
+        raise LedgerError(str(error)) from error
+    with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:
+        refused = tuple(_load(store, recording))
+        until = recording.end.ended_at if recording.end else _last_seen(store, recording)
+        yield _Loaded(store, recording, until, refused)
 
 
 @contextmanager
@@ -80,33 +110,25 @@ def booked(path: Path, price: int | None) -> Iterator[RecordingLedger]:
     Raises:
         LedgerError: the file is no recording.
     """
-    try:
-        recording = read_recording(path)
-    except EnvelopeError as error:
-        raise LedgerError(str(error)) from error
-    with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:
-        refused = tuple(_load(store, recording))
-        settings = FlatPriced(micros_per_gpu_hour=price)
-        until = recording.end.ended_at if recording.end else _last_seen(store, recording)
-        bucket_ms = max(_SHORTEST_STRETCH_MS, (until - recording.header.started_at) // 1000 // _STRETCHES)
-        analyze(store, settings, now_us=until, bucket_ms=bucket_ms)
-        with believing(store) as session:
-            yield RecordingLedger(session, settings, recording, until, refused)
+    with _loaded(path) as loaded, loaded.ledger(price) as made:
+        yield made
 
 
 def recording_report(path: Path, price: int | None) -> RecordingReport:
-    """Load a recording into a store of its own, make its ledger, and report on its run.
+    """Load a recording into a store of its own, and report on its run; a ledger is made of what it says about GPUs.
 
     Raises:
         LedgerError: the file is no recording.
     """
-    with booked(path, price) as made:
-        recording, until = made.recording, made.until
-        header, end = recording.header, recording.end
-        why = _too_short(until - header.started_at, end) or _inseparable(header, end)
-        run = None if why else _run(Reader(made.session, made.settings), recording)
-        host = host_side(made.session, header.run_id, header.started_at, until)
-    return RecordingReport(str(path), header, end, until, run, host, made.refused, why)
+    with _loaded(path) as loaded:
+        header, end, until = loaded.recording.header, loaded.recording.end, loaded.until
+        why, run = _too_short(until - header.started_at, end) or _inseparable(header, end), None
+        if header.gpus and not why:
+            with loaded.ledger(price) as made:
+                run = _run(Reader(made.session, made.settings), loaded.recording)
+        with believing(loaded.store) as session:
+            host = host_side(session, header.run_id, header.started_at, until)
+    return RecordingReport(str(path), header, end, until, run, host, loaded.refused, why)
 
 
 def _too_short(microseconds: int, end: RecordingEnd | None) -> str:
@@ -154,8 +176,6 @@ def _last_seen(store: Store, recording: Recording) -> int:
 
 
 def _run(reader: Reader, recording: Recording) -> RunDocument | None:
-    if not recording.header.gpus:
-        return None
     try:
         report = reader.run(recording.header.run_id)
     except LedgerError:  # it ended before its GPUs were read once

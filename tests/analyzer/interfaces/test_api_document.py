@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dashboards.demo import DemoConfig, demo
-from tests.waiting import PATIENCE_SECONDS
+from tests.small_demo import shown, small_demo
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "api.md"
 OPENAPI = DOCUMENT.with_name("openapi.json")
@@ -20,8 +19,7 @@ READINGS = {"ledger", "runs", "findings", "reports"}  # as the document tags the
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """Yield a client of a small demo."""
-    config = DemoConfig(port=0, store=tmp_path_factory.mktemp("demo") / "demo.duckdb", small=True)
-    with demo(config) as shown, httpx.Client(base_url=shown.url, timeout=PATIENCE_SECONDS, verify=False) as client:
+    with shown(small_demo(tmp_path_factory)) as client:
         yield client
 
 

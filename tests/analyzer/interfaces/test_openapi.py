@@ -16,10 +16,10 @@ from starlette.routing import Route
 from analyzer.interfaces.api.routes import document
 from analyzer.settings.settings import Settings
 from collector.store.database import Store
-from dashboards.demo import DemoConfig, demo
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.interfaces.api_sites import TOKEN, collector, site
 from tests.dashboards.serving import served
+from tests.small_demo import small_demo
 from tests.waiting import PATIENCE_SECONDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.json"
@@ -31,9 +31,7 @@ FUZZ_SECONDS = 900  # a bound, never waited out
 @pytest.fixture(scope="module")
 def demo_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     """Yield the server on a small demo: agents' batches, ledger and findings are the product's own."""
-    path = tmp_path_factory.mktemp("demo") / "demo.duckdb"
-    with demo(DemoConfig(once=True, port=0, store=path, small=True)):
-        pass
+    path = small_demo(tmp_path_factory)
     config = collector(store=path, lake="", tokens=())
     with Store.open(path) as store:
         yield create_server(ServerConfig(config, Settings.beside(path), analyze_seconds=None), store)
