@@ -137,5 +137,5 @@ def in_folder(folder: Path) -> LakeSettings:
 def same(found: Books, wanted: Books) -> bool:
     """Whether two books say the same; where not, in which tables is shown."""
     off = {table: (len(found[table]), len(rows)) for table, rows in wanted.items() if found[table] != rows}
-    assert off == {}
+    assert off == {}, off
     return True
