@@ -117,6 +117,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("GET", "/runs/{run_id:path}", Right.READ, by_team=True),
     Endpoint("GET", "/findings", Right.READ, by_team=True),
     Endpoint("GET", "/findings/{finding_id}", Right.READ, by_team=True),
+    Endpoint("POST", "/findings/{finding_id}", Right.JUDGE, by_team=True),
     Endpoint("GET", "/requests", Right.READ, by_team=True),
     Endpoint("GET", "/requests/{request_id}", Right.READ, by_team=True),
     Endpoint("POST", "/requests/{request_id}/waivers", Right.APPROVE, by_team=True),

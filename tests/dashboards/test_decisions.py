@@ -1,6 +1,7 @@
 """Deciding on a recommendation from the page: by who may, once it is shown that our page sent it."""
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 from html import unescape
 
 import httpx
@@ -99,3 +100,48 @@ def test_who_only_reads_sees_no_form_and_is_refused(site: Guarded, owner: httpx.
         token = token_of(reader.get("/login").text)
         answer = reader.post(f"/recommendations/{ids(owner)[1]}", data={"csrf": token, "decision": "accept"})
         assert answer.status_code == 403
+
+
+def test_a_finding_is_judged_and_muted_from_its_page(site: Guarded, owner: httpx.Client) -> None:
+    """Where the link of a mail or a chat leads to: the reason is escaped, and lists have it no more."""
+    page = owner.get("/findings/f-7kq2?week=2026-W46")
+    token = token_of(page.text)
+    until = (date.today() + timedelta(days=7)).isoformat()
+    fields = {"csrf": token, "week": "2026-W46", "because": "it is <b>known</b>"}
+    said = owner.post("/findings/f-7kq2", data=fields | {"verdict": "right"})
+    assert (said.status_code, said.headers["location"]) == (303, "/findings/f-7kq2?week=2026-W46#say")
+    muted = owner.post("/findings/f-7kq2", data=fields | {"verdict": "mute", "until": until})
+    assert muted.status_code == 303
+    shown = owner.get("/findings/f-7kq2?week=2026-W46").text
+    assert "it is &lt;b&gt;known&lt;/b&gt;" in shown
+    assert "Muted until" in shown
+    assert "f-7kq2 " not in owner.get("/v1/read?what=findings&since=2026-W46").text
+    entries = [each.action for each in site.access.registry.audit.since(0) if each.subject == "f-7kq2"]
+    assert sorted(entries) == ["judge", "mute"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"verdict": "mute", "until": "2001-01-01", "because": "x"}, "has passed"),
+        ({"verdict": "mute", "until": "", "because": "x"}, "until"),
+        ({"verdict": "perhaps", "because": "x"}, "verdict"),
+        ({"verdict": "right", "because": ""}, "because"),
+    ],
+)
+def test_what_cannot_be_said_of_a_finding_is_refused(owner: httpx.Client, fields: dict[str, str], said: str) -> None:
+    """In a sentence that names it, and nothing is kept."""
+    token = token_of(owner.get("/findings/f-m3p8?week=2026-W46").text)
+    answer = owner.post("/findings/f-m3p8", data={"csrf": token, "week": "2026-W46"} | fields)
+    assert answer.status_code == 400
+    assert said in answer.text
+
+
+def test_who_may_not_judge_has_no_form_and_is_refused(site: Guarded) -> None:
+    """A reader sees the finding and its argument, and changes nothing."""
+    with site.browser() as reader:
+        log_in(reader, site.keys["read"])
+        assert "Say what it is" not in reader.get("/findings/f-7kq2?week=2026-W46").text
+        token = token_of(reader.get("/login").text)
+        fields = {"csrf": token, "verdict": "right", "because": "x"}
+        assert reader.post("/findings/f-7kq2", data=fields).status_code == 403

@@ -208,14 +208,18 @@ def _own(context: RequestContext, period: Period) -> list[Finding]:
     return [finding for finding in context.reader.findings(period) if context.reader.holds(finding)]
 
 
-def _judge(context: RequestContext, request: Request, finding_id: str, asked: JudgementAsked) -> JudgementDocument:
+def judge_finding(
+    context: RequestContext, request: Request, finding_id: str, asked: JudgementAsked
+) -> JudgementDocument:
+    """Keep what somebody says of a finding. Raises what is wrong with it."""
     period, said = context.period(asked.since, asked.until), said_by(request, asked.because)
     kept = keep_judgement(context.whole.session, _own(context, period), period, finding_id, asked.verdict, said)
     audit(request, "judge", kept.finding_id, f"{kept.verdict}, of {kept.period_label}", said)
     return JudgementDocument(**context.head(), judgement=kept)
 
 
-def _mute(context: RequestContext, request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+def mute_finding(context: RequestContext, request: Request, finding_id: str, asked: MuteAsked) -> MuteDocument:
+    """Keep until when a finding is left out of lists and messages. Raises what is wrong with it."""
     period, said = context.period(asked.since, None), said_by(request, asked.because)
     zone = context.reader.settings.timezone
     kept = keep_mute(context.whole.session, _own(context, period), period, finding_id, asked.until, zone, said)
@@ -228,7 +232,7 @@ _JUDGEMENT = Post(
     "judgement",
     JudgementAsked,
     JudgementDocument,
-    _judge,
+    judge_finding,
     "Give feedback on a finding: right, wrong or planned. The last one per finding and period counts.",
 )
 _MUTE = Post(
@@ -236,7 +240,7 @@ _MUTE = Post(
     "mute",
     MuteAsked,
     MuteDocument,
-    _mute,
+    mute_finding,
     "Mute a finding: lists omit it until then. Its time stays in every sum.",
 )
 

@@ -78,8 +78,12 @@ def said_by(request: Request, because: str) -> Statement:
 
 
 def audit(request: Request, action: str, subject_id: str, detail: str, said: Statement) -> None:
-    """Write it down before it is committed: an entry of a word that then failed is better than a word of nobody."""
-    entry = AuditEntry(said.recorded_at, "change", said.who, action, subject_id, detail)
+    """Write it down before it is committed: an entry of a word that then failed is better than a word of nobody.
+
+    No entry can be erased: a person stands in it by a pseudonym.
+    """
+    who = getattr(request.scope.get("principal"), "id", "loopback")
+    entry = AuditEntry(said.recorded_at, "change", who, action, subject_id, detail)
     request.app.state.access.registry.audit.add([entry])
 
 
