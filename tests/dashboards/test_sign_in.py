@@ -3,6 +3,8 @@
 import logging
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -496,6 +498,29 @@ def test_while_the_provider_is_away_a_page_says_so_and_keys_go_on(op: OpenIdProv
         assert "cannot be asked" in refused.text
         assert site.client.get("/v1/runs", headers={"Authorization": f"Bearer {site.keys['read']}"}).status_code == 200
     op.is_away = False
+
+
+def test_below_a_path_people_come_back_below_it(own_op: OpenIdProvider, tmp_path: Path) -> None:
+    """The provider's address of us, our redirects and the page that was asked for all have the path once."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}/gpuledger"
+    own_op.allow(f"{address}/login/callback")
+    with guarded(address, settings_of(own_op, tmp_path), port) as site, site.browser() as one:
+        begun = one.get("/gpuledger/login/start", params={"next": "/money?by=stage"})
+        entered = one.get(sent_back(begun.headers["location"]))
+        assert entered.headers["location"] == "/gpuledger/money?by=stage"
+        assert one.get("/gpuledger/money?by=stage").status_code == 200
+        site.access.sessions._open.clear()
+        headers = {"Referer": f"{address}/requests/q-1"}
+        refused = one.post("/gpuledger/requests/q-1/waivers", data={"reason": "x"}, headers=headers)
+        assert parse_qs(urlsplit(refused.headers["location"]).query)["next"] == ["/requests/q-1"]
+
+
+def test_who_has_keys_alone_loads_nothing_of_it() -> None:
+    """Two megabytes and their time are for sites that use them."""
+    said = "import sys, dashboards.cli, dashboards.server.app; print(sorted({'authlib', 'joserfc'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
