@@ -37,6 +37,8 @@ CLOCKS_IN_TESTS = {
     "tests/collector/schedulers/test_commands.py": "a command that hangs, and the open files of a process of its own",
     "tests/collector/lake/test_sealing.py": MOMENT,
     "tests/collector/schedulers/slurm/cluster.py": "jobs that run until they are ended, and Slurm's own seconds",
+    "tests/analyzer/interfaces/mail_smtp.py": "a mailer that looks at a mail longer than a command is waited for",
+    "tests/collector/schedulers/slurm/test_end_of_job.py": "a command that hangs",
     "tests/collector/schedulers/slurm/test_import.py": "jobs that take their time, and accounting's seconds",
     "tests/collector/schedulers/slurm/test_slurm.py": "jobs that run until they are let go",
     "tests/collector/tenancy/test_two_analyzers.py": MOMENT,

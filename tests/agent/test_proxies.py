@@ -29,6 +29,8 @@ from collector.schedulers.kubernetes.api import Api
 from collector.schedulers.kubernetes.api import Server as Kubernetes
 from collector.store.database import Store
 from collector.store.lake import S3, LakeSettings
+from dashboards.server.oidc import Oidc
+from dashboards.server.sign_in import OidcSettings
 from simulator.send import _Lines
 from tests.test_architecture import imports, name_of
 from tests.waiting import PATIENCE_SECONDS
@@ -142,6 +144,11 @@ def of_simulated(listener: Listener, _: Path) -> None:
     lines.close()
 
 
+def of_sign_in(at: Listener, _: Path) -> object:
+    """Ask a provider of sign-in where people are sent to."""
+    return Oidc(OidcSettings(at.url, "gpuledger", groups={"all": "read"}), "https://gpuledger.example").begin()
+
+
 # By the module that opens the connection; DuckDB opens the lake's.
 CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "agent/delivery/link.py": (of_link, joining),
@@ -159,6 +166,7 @@ CLIENTS: dict[str, tuple[Callable[[Listener, Path], object], ...]] = {
     "collector/prometheus/client.py": (of_prometheus,),
     "collector/schedulers/kubernetes/api.py": (of_kubernetes,),
     "collector/store/lake.py": (of_lake,),
+    "dashboards/server/oidc.py": (of_sign_in,),
 }
 
 
@@ -183,7 +191,7 @@ def test_these_are_all_clients() -> None:
     ours = {f"agent.connection.{name}" for name in ("ask", "Connection")}
     found = {name_of(path) for path in product() if ours & set(imports(path))}
     assert found == CLIENTS.keys() - {"collector/store/lake.py"}
-    assert sum(map(len, CLIENTS.values())) == 14
+    assert sum(map(len, CLIENTS.values())) == 15
 
 
 def test_nobody_else_speaks_http() -> None:
