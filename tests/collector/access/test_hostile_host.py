@@ -8,7 +8,7 @@ import pytest
 from collector.access.enrol import HostBook
 from collector.registry import open_registry
 from collector.store.seal_mark import COLLECTOR_BITS
-from tests.analyzer.ledger.fleet import HOUR, MONDAY
+from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.collector.access.hostile_host import (
     END,
     EVIL,
@@ -23,7 +23,7 @@ from tests.collector.access.hostile_host import (
     takes,
 )
 
-CASES = 200  # `make bench-hostile` tries ten thousand
+CASES = 100  # `make bench-hostile` tries ten thousand
 
 
 @pytest.fixture
@@ -33,10 +33,18 @@ def book() -> Iterator[HostBook]:
         yield registered(registry)
 
 
-def test_whatever_a_host_tells_nothing_of_another_moves(book: HostBook) -> None:
+@pytest.fixture(scope="module")
+def alone() -> Iterator[Fleet]:
+    """The site without anything of the hostile host, analysed."""
+    with open_registry(None) as registry:
+        fleet = site(registered(registry))
+    fleet.analyze()
+    with fleet.store:
+        yield fleet
+
+
+def test_whatever_a_host_tells_nothing_of_another_moves(book: HostBook, alone: Fleet) -> None:
     """Not a millisecond and not a millionth, in one pass with it or in one after another."""
-    alone = site(book)
-    alone.analyze()
     right = of_others(alone)
     assert len(right["ledger"]) > 20
     beside = site(book)
@@ -60,13 +68,11 @@ def _of_known(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     return [row for row in rows if not set(JOINABLE).intersection(row)]
 
 
-def test_a_host_that_joins_a_run_takes_nothing_from_it(book: HostBook) -> None:
+def test_a_host_that_joins_a_run_takes_nothing_from_it(book: HostBook, alone: Fleet) -> None:
     """One that no scheduler knows, within the quarter of an hour in which its hosts tell of it: whose the run is, and
     what each GPU of the others cost and for whom, stays. What is said of that run as a whole takes the new host in;
     of the other runs it is not even heard.
     """
-    alone = site(book)
-    alone.analyze()
     beside = site(book)
     beside.batches -= HOUR << COLLECTOR_BITS
     draw = random.Random(11)

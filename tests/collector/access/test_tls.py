@@ -115,25 +115,29 @@ def test_a_renewed_certificate_is_served_without_a_signal(tmp_path: Path, author
         assert shown_at_last(server, port, authority, unlike=before) != before
 
 
-def test_plain_http_gets_nothing_from_a_server_with_tls(tmp_path: Path, authority: Authority) -> None:
-    """A token that is sent in the clear by mistake is not even answered."""
-    with served(tmp_path, authority.server()) as (server, port):
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[int]:
+    """The port of a server that shows its certificate."""
+    with served(tmp_path_factory.mktemp("served"), authority.server()) as (server, port):
         shown_at_last(server, port, authority)
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as plain:
-            plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b"200" not in plain.recv(1000)
+        yield port
+
+
+def test_plain_http_gets_nothing_from_a_server_with_tls(port: int) -> None:
+    """A token that is sent in the clear by mistake is not even answered."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as plain:
+        plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200" not in plain.recv(1000)
 
 
 @pytest.mark.parametrize(
     ("protocol", "words"), [("-tls1_1", "Cipher is (NONE)"), ("-tls1_2", "New, TLSv1.2, Cipher is ECDHE")]
 )
-def test_an_old_protocol_is_refused(tmp_path: Path, authority: Authority, protocol: str, words: str) -> None:
+def test_an_old_protocol_is_refused(port: int, authority: Authority, protocol: str, words: str) -> None:
     """TLS 1.2 is the least, also for a client that would take less."""
-    with served(tmp_path, authority.server()) as (server, port):
-        shown_at_last(server, port, authority)
-        willing = [protocol, "-cipher", "ALL:@SECLEVEL=0", "-CAfile", str(authority.certificate)]
-        line = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *willing]
-        asked = subprocess.run(line, input="", capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    willing = [protocol, "-cipher", "ALL:@SECLEVEL=0", "-CAfile", str(authority.certificate)]
+    line = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", *willing]
+    asked = subprocess.run(line, input="", capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert words in asked.stdout + asked.stderr
 
 

@@ -180,7 +180,7 @@ with lake_store(Path(sys.argv[1])) as store:
 """
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.soak)])
 def test_killed_at_any_moment_it_counts_everything_once(tmp_path: Path, kills: int) -> None:
     """Between two files no transaction holds: the marker decides, and what was answered is found exactly once."""
     answered = -1
