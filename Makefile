@@ -42,7 +42,9 @@ test: $(MADE)
 types: $(MADE)
 	$(BIN)/mypy
 
+# In a fresh clone one process compiles all first: else each worker does, of all files, at once with the others.
 tests: $(MADE)
+	@test -d tests/__pycache__ || $(BIN)/python -m pytest -q --collect-only >/dev/null || true
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=8 $(ARGS)
 
 # What takes minutes: real processes that are killed, cut off and restored, over and over.
