@@ -20,7 +20,15 @@ from typing import Any
 
 from analyzer.findings.witness_signs import limit_words, mark_words
 from analyzer.findings.words import WORDS
-from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, DIGEST, SURE_PERMILLE, TABLE, WITNESSES, Row
+from analyzer.ledger.causes.witnesses import (
+    BOOKED_PERMILLE,
+    DIGEST,
+    SURE_PERMILLE,
+    TABLE,
+    TOGETHER_PERMILLE,
+    WITNESSES,
+    Row,
+)
 from analyzer.ledger.thresholds import RULE_OF, SHORT, WORK, Thresholds
 from analyzer.states import booking
 
@@ -45,7 +53,9 @@ What a stand-still waits for is told by one table (`analyzer/ledger/causes/witne
 in which a cause shows itself; a witness that was not reported speaks for nothing. Numbers in brackets are the decibans
 that a value says at the most: 10 is ten to one. A cause is booked from {BOOKED_PERMILLE // 10}% of the posterior on,
 with a witness of its own. From {SURE_PERMILLE // 10}% on, for half an hour, and of GPUs whose SM activity is measured,
-it is of high confidence. `own_process`, `decoder`, `turns` and `memory` are suspected and never booked.
+it is of high confidence. Where all causes of input together have {TOGETHER_PERMILLE // 10}% and none of them is likely
+enough to be named, the run is starved, and the cause `unknown`. `own_process`, `decoder`, `turns` and `memory` are
+suspected and never booked.
 """
 
 

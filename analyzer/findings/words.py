@@ -58,8 +58,8 @@ WORDS: dict[tuple[str, str | None], Words] = {
     ),
     ("starved", "unknown"): Words(
         "input: cause unknown",
-        "{Run} waits for its input {share}, by its own clock; what it waits for is not known.",
-        "the time that it reports is not spent waiting for data",
+        "{Run} waits for its input {share}; whether for storage, its loader or copies is not known.",
+        "its steps do not wait for data in that time, by the run's own clock",
     ),
     ("held_idle", "never_used"): Words(
         "idle, never used",

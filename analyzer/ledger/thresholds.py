@@ -74,8 +74,8 @@ class Rule:
         return f"{self.revision}.{hashlib.sha256(text.encode()).hexdigest()[:4]}"
 
 
-_INPUT = Rule(3, (*WORK, *INPUT, *_HABIT))
-_UNDERUSED = Rule(2, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
+_INPUT = Rule(4, (*WORK, *INPUT, *_HABIT))
+_UNDERUSED = Rule(3, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
 _THROTTLED = Rule(3, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
 _LOST = Rule(
     4,

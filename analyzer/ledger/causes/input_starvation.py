@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 from analyzer.ledger.causes import scorer
 from analyzer.ledger.causes.scorer import Evidence, Posterior
-from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, INPUTS, SURE_PERMILLE, SUSPECTED_PERMILLE
+from analyzer.ledger.causes.witnesses import (
+    BOOKED_PERMILLE,
+    INPUTS,
+    SURE_PERMILLE,
+    SUSPECTED_PERMILLE,
+    TOGETHER_PERMILLE,
+)
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.states import Confidence
@@ -47,6 +53,7 @@ class Sign:
 
 
 NOT_LOW = InputJudgement(False)
+UNKNOWN = "unknown"  # where it waits for input, as it says or as its hosts show, and nothing says for which part
 
 
 def sign(window: RunWindow, limits: Thresholds) -> Sign:
@@ -74,6 +81,9 @@ def is_habit(signs: Sequence[Sign], limits: Thresholds) -> bool:
 
 
 def _judgement(window: RunWindow, found: Posterior, *, lasts: bool) -> InputJudgement:
+    of_inputs = sum(share for cause, share in found.shares if cause in INPUTS)
+    if (found.share < BOOKED_PERMILLE or found.cause not in INPUTS) and of_inputs >= TOGETHER_PERMILLE:
+        return InputJudgement(True, UNKNOWN, "medium", of_inputs, found.cause)
     if found.share < SUSPECTED_PERMILLE:
         return InputJudgement(True)
     if found.share < BOOKED_PERMILLE or found.cause not in INPUTS:
@@ -117,9 +127,6 @@ def _persists(causes: Sequence[str | None], index: int, limits: Thresholds) -> b
     while last + 1 < len(causes) and causes[last + 1] == here:
         last += 1
     return last - first + 1 >= limits.persistence_windows
-
-
-UNKNOWN = "unknown"  # the cause where the run says that it waited, and nothing on its hosts says for what
 
 
 def by_own_word(window: RunWindow, verdict: Verdict, limits: Thresholds) -> Verdict:

@@ -65,10 +65,13 @@ def _one_thread_a_rank(window: RunWindow, limits: Thresholds) -> bool:
 
 
 def _loader_rests(window: RunWindow, limits: Thresholds) -> bool:
-    """No workers, or none that does anything; a root of a process tree is not among its workers."""
-    if window.workers is None:
-        return False
-    return window.workers == 0 or (window.busiest is not None and window.busiest < limits.worker_seen_permille)
+    """No workers, or none that does anything; a root of a process tree is not among its workers.
+
+    Where they are not told, beside the one thread of a rank there is no room for one that does.
+    """
+    if window.workers == 0 or window.busiest is not None:
+        return window.workers == 0 or (window.busiest or 0) < limits.worker_seen_permille
+    return (window.cores_used_milli or 0) <= (limits.one_core_least_milli + limits.worker_seen_permille) * window.gpus
 
 
 def _little_of_the_chip(window: RunWindow, limits: Thresholds) -> bool:

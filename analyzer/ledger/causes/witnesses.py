@@ -19,6 +19,7 @@ Points = tuple[tuple[int, int], ...]
 
 PRIOR_DECIBANS, RARE_DECIBANS = -7, -13  # one to five, one to twenty, before anything was seen
 BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE = 600, 950, 450  # of the posterior: booked, high, named at all
+TOGETHER_PERMILLE = 750  # of all causes of input together: booked, where none of them is likely enough to be named
 WIDTH = 3  # windows on either side whose evidence is one with a window's own: half an hour
 
 
@@ -58,12 +59,19 @@ def _read_rate(window: RunWindow) -> int | None:
 def _of_reads(window: RunWindow) -> int | None:
     """Return the share of reads in what storage moves: of a burst of writing hardly anything."""
     read = _read(window)
-    return None if read is None or window.written is None else read * 1000 // max(1, read + window.written)
+    if read is None or window.written is None or _may_read_elsewhere(window):
+        return None
+    return read * 1000 // max(1, read + window.written)
 
 
 def _from_mounts(window: RunWindow) -> int | None:
     read = _read(window)
-    return None if not read else (window.mount_read or 0) * 1000 // read
+    return None if not read or _may_read_elsewhere(window) else (window.mount_read or 0) * 1000 // read
+
+
+def _may_read_elsewhere(window: RunWindow) -> bool:
+    """True where mounts tell nothing, and more arrives over the network than disks read: else there are none."""
+    return window.mount_read is None and (window.network_in or 0) > 2 * (window.block_read or 0)
 
 
 def _past_mounts(window: RunWindow) -> int | None:
@@ -226,7 +234,7 @@ TABLE: tuple[Row, ...] = (
         "preprocessing",
         frozenset({"busiest"}),
         {
-            "busiest": ((650, -12), (850, 22)),
+            "busiest": ((600, -12), (800, 22)),
             "waiting": _UNLESS_WAITING,
             "disk_busy": ((750, 0), (900, -4)),
             "decoder": _UNLESS_DECODER,
@@ -348,7 +356,7 @@ NOT_A_HABIT_DECIBANS = -10  # of what needs one, where the loss is no habit or t
 DIGEST = zlib.crc32(
     repr(
         (
-            (BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE, WIDTH, NOT_A_HABIT_DECIBANS),
+            (BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE, TOGETHER_PERMILLE, WIDTH, NOT_A_HABIT_DECIBANS),
             [
                 (row.cause, sorted(row.own), sorted(row.cells.items()), row.needs_habit, row.unseen, row.prior)
                 for row in TABLE

@@ -97,9 +97,19 @@ GROUP BY ALL;
 DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $until_us
     AND (run_id, bucket_start // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade);
 
+-- Of a shared GPU each holder has its part, as in the ledger: what all up to a line come to, less those before it.
 INSERT INTO run_timeline
+WITH parts AS (
+    SELECT b.sid, b.bucket_ms, b.state, b.cause, b.ms, q.quota, q.ms AS whole, sum(b.ms) OVER (PARTITION BY b.sid
+        ORDER BY b.bucket_ms, b.state, b.cause, b.ms ROWS UNBOUNDED PRECEDING)::HUGEINT AS upto
+    FROM booked b JOIN quotas q USING (sid) WHERE q.is_part
+), told AS (
+    SELECT sid, bucket_ms, state, cause, (upto * quota // whole - (upto - ms) * quota // whole)::BIGINT AS ms FROM parts
+    UNION ALL
+    SELECT sid, bucket_ms, state, cause, ms FROM booked SEMI JOIN (FROM quotas WHERE NOT is_part) USING (sid)
+)
 SELECT k.run_id, b.bucket_ms * 1000, if(l.is_lost, 'lost_work', b.state), if(l.is_lost, s.lost_cause, b.cause),
     sum(b.ms)::BIGINT
-FROM booked b JOIN slices s USING (sid) JOIN run_keys k USING (rid)
+FROM told b JOIN slices s USING (sid) JOIN run_keys k USING (rid)
 CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_lost) l
-GROUP BY ALL
+WHERE b.ms > 0 GROUP BY ALL

@@ -126,12 +126,14 @@ WITH minutes AS (
 SELECT rid, window_ms, max(gpus) AS stuck_gpus, sum(ms // gpus) FILTER (gpus = most)::BIGINT AS stuck_ms
 FROM (SELECT *, max(gpus) OVER (PARTITION BY rid, window_ms) AS most FROM minutes) GROUP BY ALL;
 
--- GPUs of a run that rest and have memory in use, and the cores of the busiest process on them: it may join yet.
+-- GPUs that rest and have memory in use while others of their run spin, and the cores of the busiest process on them:
+-- it may join yet.
 CREATE OR REPLACE TEMP TABLE resting_windows AS
 WITH resting AS (
     SELECT DISTINCT s.rid, s.uid,
         unnest(range(s.from_ms // 600000 * 600000, s.until_ms, 600000)) AS window_ms
-    FROM slices s JOIN quiet_memory y ON y.uid = s.uid AND y.hour_ms = s.hour_ms AND y.memory_mb > $held_mb
+    FROM (FROM slices SEMI JOIN stuck_windows USING (rid)) s
+    JOIN quiet_memory y ON y.uid = s.uid AND y.hour_ms = s.hour_ms AND y.memory_mb > $held_mb
     WHERE s.fixed IS NOT NULL AND s.rid IS NOT NULL
 ), used AS (
     SELECT r.rid, r.uid, r.window_ms,

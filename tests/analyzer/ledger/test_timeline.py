@@ -60,3 +60,18 @@ def test_a_stretch_of_two_states_has_a_point_for_each(session: Session) -> None:
 def test_an_unknown_run_has_no_time(session: Session) -> None:
     """Nothing is known of it, and nothing is drawn."""
     assert timeline(session, "slurm/alpha/404") == []
+
+
+def test_a_shared_gpu_is_told_once() -> None:
+    """Three runs on one GPU for an hour: their times are the ledger's, and sum to what was held."""
+    fleet, runs = Fleet(), [f"slurm/alpha/{number}" for number in (1, 2, 3)]
+    fleet.own("n1", ["G1"])
+    for run in runs:
+        fleet.hold(run, "n1", ["G1"], T, T + HOUR)
+    fleet.sample("n1", "G1", T, T + 40 * MINUTE, every=7 * MINUTE)
+    fleet.sample("n1", "G1", T + 40 * MINUTE, T + HOUR, **IDLE)
+    fleet.analyze()
+    told = [fleet.states(run, "run_timeline") for run in runs]
+    assert told == [fleet.states(run) for run in runs]
+    assert sum(sum(states.values()) for states in told) == 3_600_000
+    fleet.store.close()

@@ -82,15 +82,20 @@ def test_one_full_thread_a_rank_and_nothing_else_is_launch_bound() -> None:
     assert judged(**(LAUNCHING | {"sm_ms": 0})) == UnderuseJudgement("launch_bound")
 
 
+@pytest.mark.parametrize("untold", [{"busiest": None}, {"workers": None, "busiest": None}])
+def test_beside_one_full_thread_there_is_no_room_for_a_loader(untold: dict[str, None]) -> None:
+    """Where no worker is told, the run's cores tell that none does anything."""
+    assert judged(**(LAUNCHING | untold)) == UnderuseJudgement("launch_bound")
+
+
 @pytest.mark.parametrize(
     "values",
     [
         {"cores_used_milli": None},  # nobody knows what the host does
         {"cores_used_milli": 400 * GPUS},
         {"cores_used_milli": 4_000 * GPUS},
-        {"workers": None},
         {"busiest": 600},
-        {"busiest": None},
+        {"workers": None, "busiest": None, "cores_used_milli": 1_200 * GPUS},  # there is room for a loader in that
         {"utilization": 700},
         {"power": 430},
         {"pcie_in_kb": 8 * 600_000 * 2_000},
