@@ -1,7 +1,8 @@
 """A run over time as a figure: the ledger's states as a ribbon with marks above it, the signals, and their ranks.
 
 Its axis is seconds since the run was first known, so that an hour that a clock has twice stands twice; its ticks are
-local time. What is told of a stretch in words is the `text` of its point.
+local time. What is told of a stretch in words is the `text` of its point. In a document, which asks no server for a
+zoom, plotly zooms by itself: its axis is of dates, by the clock as it was at the run's start.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Literal
 import plotly.graph_objects as go
 
 from agent.wire.units import DAY_SECONDS, MINUTE_SECONDS, PERMILLE, SECOND_US, WEEK_SECONDS
-from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette
+from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette, times
 from analyzer.period import local
 from analyzer.states import Class
 from analyzer.text.words import day
@@ -123,11 +124,21 @@ class RunTimeline:
     lanes: list[Lane]
     ranks: Ranks | None
     marks: list[Mark]
+    is_document: bool = False
 
-    def seconds(self, at: int) -> float:
+    def place(self, at: int) -> float:
         """Return a moment as the axis has it; whole where it is whole, which is half as long to send."""
-        seconds = round((at - self.known_start) / SECOND_US, 3)
-        return int(seconds) if seconds.is_integer() else seconds
+        return self.length(at + self.shift_us if self.is_document else at - self.known_start)
+
+    def length(self, microseconds: int) -> float:
+        """Return a length as the axis has it: seconds, in a document milliseconds."""
+        length = round(microseconds / (1000 if self.is_document else SECOND_US), 3)
+        return int(length) if length.is_integer() else length
+
+    @property
+    def shift_us(self) -> int:
+        """How far the site's clock was from UTC at the run's start, microseconds."""
+        return round((local(self.known_start, self.timezone).utcoffset() or timedelta()).total_seconds()) * SECOND_US
 
 
 def run_lanes(zoom: RunTimeline) -> dict[str, object]:
@@ -157,8 +168,10 @@ def run_lanes(zoom: RunTimeline) -> dict[str, object]:
         margin={"l": 12 + _LETTER * longest, "r": 24, "t": 8, "b": 40},
         annotations=words,
         xaxis=_time(zoom, lowest),
+        hovermode="x",
+        hoversubplots="axis",
         **_axes(rows),
-    ) | {"config": {"staticPlot": True}}
+    ) | {"config": {} if zoom.is_document else {"staticPlot": True}}
 
 
 def _axes(rows: Sequence[tuple[int, dict[str, object]]]) -> dict[str, dict[str, object]]:
@@ -182,8 +195,9 @@ def _ribbon(zoom: RunTimeline) -> Iterator[go.Scatter]:
         points = sorted([*points, *((ends[place], 0.0, "") for place in breaks)])
         pattern = {"shape": PATTERNS[band.klass], "fgcolor": palette()["paper"], "fillmode": "overlay", "size": 7}
         yield go.Scatter(
-            name=literal(band.label), x=[zoom.seconds(at) for at, _, _ in points], y=[share for _, share, _ in points],
-            text=[text for _, _, text in points], stackgroup="states", fillcolor=palette()[band.klass],
+            name=literal(band.label), x=[zoom.place(at) for at, _, _ in points], y=[share for _, share, _ in points],
+            text=[text for _, _, text in points], hoverinfo="text",
+            stackgroup="states", fillcolor=palette()[band.klass],
             fillpattern=pattern | {"solidity": 0.15}, opacity=1 / (1 + FAINTER * seen.count(band.klass)),
             line={"shape": "hv", "width": 0.5, "color": palette()["paper"]},
         )  # fmt: skip
@@ -202,9 +216,9 @@ def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
         points = [one for mark in marks for one in ([(mark.start, mark)] if is_point else _from_until(mark))]
         if marks:
             yield go.Scatter(
-                name=name, mode=mode, x=[at and zoom.seconds(at) for at, _ in points], y=[_MARKS_AT] * len(points),
-                text=[mark.text if mark else "" for _, mark in points],
-                customdata=[mark and zoom.seconds(mark.end) for _, mark in points],
+                name=name, mode=mode, x=[at and zoom.place(at) for at, _ in points], y=[_MARKS_AT] * len(points),
+                text=[mark.text if mark else "" for _, mark in points], hoverinfo="text",
+                customdata=[mark and zoom.place(mark.end) for _, mark in points],
                 marker={"symbol": "triangle-down", "size": 8, "color": palette()["ink"]},
                 line={"width": 4 if kind == "stall" else 2, "color": palette()["avoidable"]},
             )  # fmt: skip
@@ -216,17 +230,17 @@ def _from_until(mark: Mark) -> Iterator[tuple[int | None, Mark | None]]:
 
 def _lane(zoom: RunTimeline, lane: Lane, axis: str) -> Iterator[go.Scatter]:
     """Yield the spread of the ranks, where there is one, and their mean."""
-    ink, step = palette()["link"], lane.step / SECOND_US
+    ink, step = palette()["link"], zoom.length(lane.step)
     if any(least != most for least, most in zip(lane.least, lane.most, strict=True)):
         x, y = _outline(zoom, lane)
         yield go.Scatter(
             x=x, y=y, yaxis=axis, fill="toself", mode="none", fillcolor=ink, opacity=_SPREAD,
-            name=literal(lane.title), showlegend=False,
+            name=literal(lane.title), showlegend=False, hoverinfo="skip",
         )  # fmt: skip
     yield go.Scatter(
-        x0=zoom.seconds(lane.start), dx=step, y=[*lane.mean, *lane.mean[-1:]], yaxis=axis, mode="lines",
+        x0=zoom.place(lane.start), dx=step, y=[*lane.mean, *lane.mean[-1:]], yaxis=axis, mode="lines",
         name=literal(lane.title), line={"shape": "hv", "width": 1.4, "color": ink}, showlegend=False,
-        text=[_spread(lane, place) for place in range(len(lane.mean))],
+        text=[_spread(lane, place) for place in range(len(lane.mean))], hoverinfo="text+name",
     )  # fmt: skip
 
 
@@ -238,7 +252,7 @@ def _outline(zoom: RunTimeline, lane: Lane) -> tuple[list[float | None], _Values
         if is_gap:
             continue
         places = [*stretch]
-        edges = [zoom.seconds(lane.start + edge * lane.step) for place in places for edge in (place, place + 1)]
+        edges = [zoom.place(lane.start + edge * lane.step) for place in places for edge in (place, place + 1)]
         above, below = ([values[place] for place in places for _ in "ab"] for values in (lane.most, lane.least))
         x += [*edges, *reversed(edges), None]
         y += [*above, *reversed(below), None]
@@ -266,15 +280,15 @@ def amount(value: float | None, unit: str) -> str:
                 return f"{value / size:.{0 if value >= 100 * size else 1}f} {name}"
     if unit == "s":
         return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.3g} s"
-    return f"{value:.0f} W" if unit == "W" else f"{value:.3g}{unit}"
+    return f"{value:.3g}{unit}" if unit in ("/s", "") else f"{value:.0f} {unit}"
 
 
 def _ranks(zoom: RunTimeline, ranks: Ranks, axis: str) -> go.Heatmap:
     scale = [[0, palette()["card"]], [1, palette()["link"]]]
-    step = ranks.step / SECOND_US
+    step = zoom.length(ranks.step)
     return go.Heatmap(
-        z=ranks.rows, x0=zoom.seconds(ranks.start) + step / 2, dx=step, zmin=0, zmax=PERMILLE, colorscale=scale,
-        showscale=False, zsmooth="fast", yaxis=axis, name=literal(ranks.title),
+        z=ranks.rows, x0=zoom.place(ranks.start) + step / 2, dx=step, zmin=0, zmax=PERMILLE, colorscale=scale,
+        showscale=False, zsmooth="fast", yaxis=axis, name=literal(ranks.title), hoverinfo="skip",
     )  # fmt: skip
 
 
@@ -302,7 +316,9 @@ def _word(text: str, axis: str, at: float) -> dict[str, object]:
 
 def _time(zoom: RunTimeline, lowest: str) -> dict[str, object]:
     """Return the axis of time, with ticks at whole local times."""
-    begins, ends = zoom.seconds(zoom.start), zoom.seconds(zoom.end)
+    begins, ends = zoom.place(zoom.start), zoom.place(zoom.end)
+    if zoom.is_document:
+        return times("%H:%M:%S", anchor=lowest, range=[begins, ends], zeroline=False, tickangle=0)
     most = (ends - begins) / max(1, zoom.pixels // _TICK_EVERY)
     step = next((step for step in _TICKS_S if step >= most), DAY_SECONDS * -(-int(most) // DAY_SECONDS))
     shift = round((local(zoom.start, zoom.timezone).utcoffset() or timedelta()).total_seconds())
@@ -310,7 +326,7 @@ def _time(zoom: RunTimeline, lowest: str) -> dict[str, object]:
     moments = [at * SECOND_US for at in range(first, zoom.end // SECOND_US + 1, step)]
     return {
         "anchor": lowest, "range": [begins, ends],
-        "tickvals": [zoom.seconds(at) for at in moments], "ticktext": [*_ticks(moments, step, zoom.timezone)],
+        "tickvals": [zoom.place(at) for at in moments], "ticktext": [*_ticks(moments, step, zoom.timezone)],
         "tickangle": 0, "zeroline": False, **_AS_IS,
     }  # fmt: skip
 

@@ -1,6 +1,10 @@
 """Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from analyzer.interfaces.text.finding_text import record_words
+from analyzer.interfaces.text.recording_text import recording_sentence, time_rows
 from analyzer.interfaces.text.savings_text import bill_words, checked_words, saving_column, savings_head
 from analyzer.interfaces.text.sentences import cost_words, data_gap_words, first_sentence, fleet_words
 from analyzer.interfaces.text.week_text import (
@@ -15,10 +19,14 @@ from analyzer.interfaces.text.week_text import (
 )
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.reports.findings import Explained, finding_charts
+from analyzer.reports.findings import Explained, Words, finding_charts
+from analyzer.reports.run import worth_showing
 from analyzer.reports.week import WeekReport, charge_lines, group_lines
 from analyzer.text.templating import environment
-from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, symbol
+from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, plain, symbol
+
+if TYPE_CHECKING:
+    from analyzer.interfaces.cli.recording import RecordingReport
 
 
 def week_view(report: WeekReport, top: int = RECOMMENDATIONS_SHOWN) -> dict[str, object]:
@@ -75,6 +83,31 @@ def finding_html(explained: Explained) -> str:
     plot = explained.argument.plot if explained.argument else None
     charts = [(each, stacked_bars(each)) for each in finding_charts(explained.finding, plot, explained.timezone)]
     return environment().get_template("finding_document.html").render(view=explained, charts=charts)
+
+
+def recording_html(
+    report: "RecordingReport", before: "RecordingReport | None", lanes: Mapping[str, object] | None, text: str
+) -> str:
+    """Return the report on one command as one file: the answer, its timeline with all signals, and what to change.
+
+    `lanes` is None where there is nothing to draw; `text` is the whole report, which stands below.
+    """
+    run = report.run if before is None else None
+    return (
+        environment()
+        .get_template("recording_document.html")
+        .render(
+            title=plain(report.header.command),
+            sentence=recording_sentence(report, before),
+            lanes=lanes,
+            rows=time_rows(run.breakdown, max(1, report.gpus)) if run else (),
+            findings=worth_showing(run) if run else (),
+            advice=run.recommendations if run else (),
+            words=Words(run.currency, run.timezone, run.span) if run else None,
+            timezone=report.run.timezone if report.run else "",
+            text=text,
+        )
+    )
 
 
 def text_html(title: str, text: str) -> str:

@@ -373,7 +373,8 @@ def losses(ribbon: Ribbon) -> list[Mark]:
             found[-1] = Mark("loss", found[-1].start, at + ribbon.step, worst.label)
         else:
             found.append(Mark("loss", at, at + ribbon.step, worst.label))
-    return found
+    is_everywhere = bool(found) and found[0].end - found[0].start >= len(ribbon.starts) * ribbon.step
+    return [] if is_everywhere else found  # a mark over all of it points at nothing
 
 
 def _checkpoints(session: Session, run_id: str, start: int, end: int) -> list[Mark]:

@@ -31,6 +31,7 @@ _MEMORY_LIMIT = "1GB"
 _BATCHES_AT_ONCE = 64
 _STRETCHES = 60  # of a recording's timeline, however long it is
 _LEAST_US = 10 * SECOND_US  # of a command that can be judged: it is read once a second, and starting is not working
+_PIXELS = 2_000  # of its figure: as fine as is read, for who zooms in
 _SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 
 
@@ -114,8 +115,12 @@ def booked(path: Path, price: int | None) -> Iterator[RecordingLedger]:
         yield made
 
 
-def recording_report(path: Path, price: int | None) -> RecordingReport:
+def recording_report(
+    path: Path, price: int | None, look: Callable[[RecordingLedger], object] | None = None
+) -> RecordingReport:
     """Load a recording into a store of its own, and report on its run; a ledger is made of what it says about GPUs.
+
+    `look` is handed that ledger while it is there, where it tells of the run.
 
     Raises:
         LedgerError: the file is no recording.
@@ -126,9 +131,25 @@ def recording_report(path: Path, price: int | None) -> RecordingReport:
         if header.gpus and not why:
             with loaded.ledger(price) as made:
                 run = _run(Reader(made.session, made.settings), loaded.recording)
+                if run is not None and look is not None:
+                    look(made)
         with believing(loaded.store) as session:
             host = host_side(session, header.run_id, header.started_at, until)
     return RecordingReport(str(path), header, end, until, run, host, loaded.refused, why)
+
+
+def recording_lanes(made: RecordingLedger) -> dict[str, object]:
+    """Return the states and all signals of a recording over time, as a figure that asks no server for a zoom.
+
+    Raises:
+        LedgerError: its GPUs were not read for a second.
+    """
+    from analyzer.charts.lanes import run_lanes  # plotly takes 0.3 s, and most reports draw nothing
+    from analyzer.reports.run_timeline import Remembered, TimelineAsked, read_timeline
+
+    asked, run_id = TimelineAsked(width=_PIXELS), made.recording.header.run_id
+    zoom = read_timeline(made.session, Remembered(), run_id, asked, made.settings.timezone)
+    return run_lanes(replace(zoom, is_document=True))
 
 
 def _too_short(microseconds: int, end: RecordingEnd | None) -> str:

@@ -22,7 +22,7 @@ from analyzer.interfaces.cli.command import (
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
 from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
-from analyzer.interfaces.questions.question import Question, formatted
+from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.text.recommendation_files import schema_text
 from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern
 from analyzer.reports.compare import checked_kind
@@ -148,7 +148,7 @@ def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
     if options.format == "json":
         write(as_json("compare_recordings", {"before": before, "after": now}), options)
         return _OK
-    _write_recording(options, now, before, f"{first.name} and {second.name}")
+    _write_recording(options, now, before)
     return _OK
 
 
@@ -211,25 +211,33 @@ def _ask(question: Question[Any], options: argparse.Namespace, step_log: StepTim
 
 
 def _recording(options: argparse.Namespace) -> int:
-    from analyzer.interfaces.cli.recording import recording_report
+    from analyzer.interfaces.cli.recording import RecordingLedger, recording_lanes, recording_report
 
-    price = price_micros(options.price)
-    now = recording_report(options.file, price)
+    price, drawn = price_micros(options.price), list[dict[str, object]]()
+
+    def draw(made: RecordingLedger) -> None:
+        drawn.append(recording_lanes(made))
+
+    now = recording_report(options.file, price, draw if options.format == "html" else None)
     before = recording_report(options.against, price) if options.against else None
     if options.format == "json":
         write(as_json("recording", now), options)
         return _OK
-    _write_recording(options, now, before, now.header.command)
+    _write_recording(options, now, before, drawn[0] if drawn else None)
     return _OK
 
 
 def _write_recording(
-    options: argparse.Namespace, now: "RecordingReport", before: "RecordingReport | None", title: str
+    options: argparse.Namespace,
+    now: "RecordingReport",
+    before: "RecordingReport | None",
+    lanes: dict[str, object] | None = None,
 ) -> None:
+    from analyzer.interfaces.html import recording_html
     from analyzer.interfaces.text.recording_text import recording_markdown, recording_text
 
     if options.format == "markdown":
         write(recording_markdown(now, before), options)
         return
     text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
-    write(formatted(text, options.format, title), options)
+    write(recording_html(now, before, lanes, text) if options.format == "html" else text, options)

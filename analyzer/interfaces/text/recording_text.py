@@ -260,10 +260,8 @@ def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> li
 
 def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str]:
     """Return where the time went, as the mean of the GPUs: clock time, share and GPU-hours, each adding up."""
-    table = breakdown_lines(breakdown, subtotals=False)
-    clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
-    rows = list(zip(table, clocks, strict=True))
-    label = max(20, *(len(line.label) + 1 for line in table))
+    rows = time_rows(breakdown, gpus)
+    label = max(20, *(len(line.label) + 1 for line, _ in rows))
     bar = max(0, min(12 + max(0, layout.extra), layout.width - 41 - label))
     narrow = layout.extra < -_NARROW
     title = "WHERE THE TIME WENT" + (f" (mean of the {gpus} GPUs)" if gpus > 1 and not narrow else "")
@@ -276,6 +274,21 @@ def _time_table(breakdown: Breakdown, gpus: int, layout: TextLayout) -> list[str
         TableColumn("GPU-hours", lambda row: row[0].hours, width=10 if narrow else 12),
     )
     return paper_lines(columns, rows)
+
+
+def time_rows(breakdown: Breakdown, gpus: int) -> list[tuple[BreakdownLine, str]]:
+    """Return the lines of where the time went, each with its clock time as the mean of the GPUs; they add up."""
+    clocks = [*_clocks(breakdown, gpus), clock(nearest(breakdown.milliseconds, 1000 * gpus))]
+    return list(zip(breakdown_lines(breakdown, subtotals=False), clocks, strict=True))
+
+
+def recording_sentence(report: RecordingReport, before: RecordingReport | None = None) -> str:
+    """Return the answer: what a change did, why nothing is judged, or what took the time."""
+    if before is not None:
+        return against_sentence(before, report)
+    if report.not_judged:
+        return plain(report.not_judged)
+    return _no_gpu_sentence(report) if report.run is None else run_sentence(report.run)
 
 
 def _first(line: BreakdownLine) -> str:

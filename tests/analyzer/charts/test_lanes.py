@@ -142,6 +142,7 @@ def test_a_host_s_name_is_no_more_than_a_name() -> None:
     [
         (0.854, "ratio", "85%"), (0.0421, "ratio", "4.2%"), (612.4, "W", "612 W"), (1.25e9, "B/s", "1.2 GB/s"),
         (125e6, "B/s", "125 MB/s"), (4e3, "B/s", "4.0 kB/s"), (12.0, "B/s", "12 B/s"), (None, "W", "–"),
+        (0.0478, "s", "48 ms"), (2.5, "s", "2.5 s"), (0.147, "/s", "0.147/s"), (3.0, "", "3"),
     ],
 )  # fmt: skip
 def test_amounts_are_as_people_read_them(value: float | None, unit: str, told: str) -> None:

@@ -83,6 +83,7 @@ def test_the_stretches_that_lost_most_are_marked_and_a_stall_is_not_marked_twice
     assert found == [(1, 3, "input starvation")]
     assert [mark.start // BUCKET_US for mark in stalls(ribbon)] == [5, 6]
     assert losses(ribbon_of(_told(works, works))) == []
+    assert losses(ribbon_of([TimelinePoint(at, *each, 1) for at in (0, BUCKET_US) for each in (waits, works)])) == []
 
 
 def _series(subject: str, values: list[float | None]) -> Series:
