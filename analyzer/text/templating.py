@@ -13,21 +13,39 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analyzer.text.words import owner_word
+from analyzer.text.words import owner_word, plain
 
+_SHORT = 14  # of a longer name a table keeps room for so much in a line
+NAME_SHOWN = 60  # characters of a name on a page; its title has five times as many
 TEMPLATES = Path(__file__).parent / "templates"
 PLOTLY, DRAW = (Path(__file__).parents[1] / "charts" / name for name in ("plotly.min.js", "draw.js"))
 
 
 def environment_of(*folders: Path) -> Environment:
     """Return the environment of the templates in these folders."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["name"] = name_mark
+    return made
+
+
+def name_mark(name: str, instead: str = "") -> Markup:
+    """Return somebody's name as every page has it; `instead` is what is shown where it is blank.
+
+    It is isolated, so that one from right to left turns round nothing beside it; broken where there is no room; cut
+    with a mark where it is long, and whole in its title then.
+    """
+    whole = plain(name, NAME_SHOWN * 5).strip() or plain(instead)
+    if len(whole) <= _SHORT:
+        return Markup('<bdi class="name">{}</bdi>').format(whole)
+    if len(whole) <= NAME_SHOWN:
+        return Markup('<bdi class="name long">{}</bdi>').format(whole)
+    return Markup('<bdi class="name long" title="{}">{}…</bdi>').format(whole, whole[: NAME_SHOWN - 1].rstrip())
 
 
 @lru_cache(maxsize=1)

@@ -250,12 +250,12 @@ def days(period: Period) -> str:
     return day(first) if first.date() == final.date() else f"{day(first)} - {day(final)}"
 
 
-def plain(name: str) -> str:
-    """Return a name bounded, and without what could rewrite a terminal or break a line.
+def plain(name: str, most: int = _NAME_MAX) -> str:
+    """Return a name bounded to so many characters, and without what could rewrite a terminal or break a line.
 
     That is control, format and private characters, and the two separators of lines and paragraphs.
     """
-    return "".join("?" if _is_unsafe(c) else c for c in name[: _NAME_MAX + 1])[:_NAME_MAX]
+    return "".join("?" if _is_unsafe(c) else c for c in name[:most])
 
 
 def _is_unsafe(character: str) -> bool:
