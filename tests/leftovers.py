@@ -1,4 +1,4 @@
-"""Each thread and child process of a test ends with it.
+"""Each thread and child process of a test ends with it, and each application with its file.
 
 A server that lived on was seen to fail another test, forty tests later. What a module or a session shares ends with the
 module or the session.
@@ -6,6 +6,7 @@ module or the session.
 
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ import pytest
 from tests.waiting import until
 from tests.watchdog import lives
 
+# Remembers the last 4,096 functions that answered, and by them forty applications with their stores: a worker that
+# held them grew by 9 MB each, and garbage was looked for in all of them.
+REMEMBERS = "fastapi.dependencies.models"
 # What a server starts for its connections and its pool ends with the server, whose own thread is looked at.
 OF_SERVERS = ("AnyIO worker thread", "page_", "uvloop_", "asyncio_", "(process_request_thread)")
 ENDS_SECONDS = 60.0  # a bound: what was told to end may need a moment, on a loaded machine a long one
@@ -72,6 +76,14 @@ def _command(pid: int) -> str:
     return "has ended"
 
 
+def forget_applications() -> None:
+    """Let nothing but tests hold an application."""
+    if (module := sys.modules.get(REMEMBERS)) is not None:
+        for remembered in vars(module).values():
+            if hasattr(remembered, "cache_clear"):
+                remembered.cache_clear()
+
+
 class Leftovers:
     """A plugin: conftest.py would not be told of fixtures of a session."""
 
@@ -87,6 +99,12 @@ class Leftovers:
         made = yield
         self._shared |= Running.now() - before
         return made
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """Let the applications of a file go once it has ended."""
+        if nextitem is None or nextitem.path != item.path:
+            forget_applications()
 
     @pytest.fixture(autouse=True)
     def _nothing_outlives_its_test(self) -> Iterator[None]:
