@@ -2,9 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
-from analyzer.interfaces.cli.recording import RecordingReport
 from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.efficiency_text import large, step_words
 from analyzer.interfaces.text.finding_text import evidence_lines
@@ -33,8 +33,11 @@ from analyzer.text.words import (
     plain_sentence,
 )
 
+if TYPE_CHECKING:  # it analyses, as no other report does
+    from analyzer.interfaces.cli.recording import RecordingReport
 
-def _no_gpu_sentence(report: RecordingReport) -> str:
+
+def _no_gpu_sentence(report: "RecordingReport") -> str:
     """Return the answer where no GPU was watched: why not, and what the host did."""
     host, seconds = report.host, max(1, report.microseconds // SECOND_US)
     why = plain(report.header.no_gpu) or _unread(report)
@@ -82,7 +85,7 @@ def _device(device: Device, inward: str, outward: str) -> str:
     return "; ".join(parts)
 
 
-def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
+def against_sentence(before: "RecordingReport", now: "RecordingReport") -> str:
     """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
     both = (("the earlier", before), ("this", now))
     if torn := [name for name, one in both if one.ended is None]:
@@ -94,7 +97,7 @@ def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
     return " ".join([*([f"Not the same work: {'; '.join(unlike)}."] if unlike else []), _faster(before, now)])
 
 
-def _differences(before: RecordingReport, now: RecordingReport) -> list[str]:
+def _differences(before: "RecordingReport", now: "RecordingReport") -> list[str]:
     """Return what makes two commands no measure of each other: the words, the host, the GPUs."""
     then, today = before.header, now.header
     pairs = (
@@ -108,7 +111,7 @@ def _differences(before: RecordingReport, now: RecordingReport) -> list[str]:
     ]
 
 
-def _faster(before: RecordingReport, now: RecordingReport) -> str:
+def _faster(before: "RecordingReport", now: "RecordingReport") -> str:
     change = now.microseconds - before.microseconds
     share = percent(abs(change) * 1000, before.microseconds * 1000)
     took = duration(abs(change) // SECOND_US)
@@ -125,7 +128,7 @@ def _faster(before: RecordingReport, now: RecordingReport) -> str:
     return f"{told} {moved}{still}"
 
 
-def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
+def _against_lines(before: "RecordingReport", now: "RecordingReport") -> list[str]:
     """Return both runs side by side, as the mean of their GPUs."""
     columns: tuple[TableColumn[tuple[str, int, int]], ...] = (
         TableColumn(f"AGAINST {plain(Path(before.file).stem)}", lambda row: row[0], width=42, align="<"),
@@ -136,7 +139,7 @@ def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
     return paper_lines(columns, _against_rows(before, now))
 
 
-def _against_rows(before: RecordingReport, now: RecordingReport) -> list[tuple[str, int, int]]:
+def _against_rows(before: "RecordingReport", now: "RecordingReport") -> list[tuple[str, int, int]]:
     """Return where the time of both went, a row a label, in seconds; the last row is of all of it."""
     rows: list[tuple[str, int, int]] = []
     if before.run is not None and now.run is not None:
@@ -149,7 +152,7 @@ _CLOCK = CellUnit(clock)
 _CHANGE = CellUnit(lambda seconds: f"{'+' if seconds > 0 else ''}{clock(seconds)}")
 
 
-def _seconds(report: RecordingReport) -> dict[str, int]:
+def _seconds(report: "RecordingReport") -> dict[str, int]:
     if report.run is None:
         return {}
     entries = report.run.breakdown.entries
@@ -165,7 +168,7 @@ _NAME_WIDTH = 28
 _NARROW = 16  # characters under the 80 that the tables are drawn for
 
 
-def recording_text(report: RecordingReport, layout: TextLayout, before: RecordingReport | None = None) -> str:
+def recording_text(report: "RecordingReport", layout: TextLayout, before: "RecordingReport | None" = None) -> str:
     """Return the report, compared with an earlier one where there is one."""
     sections = [_head(report, layout)]
     if before is not None:
@@ -186,7 +189,7 @@ COMMENT_MARK = "<!-- gpuledger run -->"  # by which CI finds its comment again, 
 _MARKUP = re.compile(r"[\\`*_\[\]<>#!|~@&$^]")  # of GitHub's and GitLab's Markdown: links, mentions, formulas too
 
 
-def recording_markdown(report: RecordingReport, before: RecordingReport | None = None) -> str:
+def recording_markdown(report: "RecordingReport", before: "RecordingReport | None" = None) -> str:
     """Return the report as a comment for a pull request, in which no name of the run is markup, or calls anybody."""
     table: list[tuple[str, ...]]
     if before is not None:
@@ -216,7 +219,7 @@ def _markdown(text: str) -> str:
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain_sentence(text))
 
 
-def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
+def _head(report: "RecordingReport", layout: TextLayout) -> list[str]:
     took = duration(nearest(report.microseconds, SECOND_US))
     size = f"{took} on {counted(report.gpus, 'GPU')}" if report.gpus else f"{took} on this host"
     if report.run is not None:
@@ -245,7 +248,7 @@ def _progress(run: RunDocument | None) -> list[tuple[str, str]]:
     return [("", f"{counts} (said by the run)")] if counts else []
 
 
-def _of_run(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[list[str]]:
+def _of_run(run: RunDocument, report: "RecordingReport", layout: TextLayout) -> list[list[str]]:
     sections = [
         layout.wrap(run_sentence(run)),
         _time_table(run.breakdown, report.gpus, layout),
@@ -282,7 +285,7 @@ def time_rows(breakdown: Breakdown, gpus: int) -> list[tuple[BreakdownLine, str]
     return list(zip(breakdown_lines(breakdown, subtotals=False), clocks, strict=True))
 
 
-def recording_sentence(report: RecordingReport, before: RecordingReport | None = None) -> str:
+def recording_sentence(report: "RecordingReport", before: "RecordingReport | None" = None) -> str:
     """Return the answer: what a change did, why nothing is judged, or what took the time."""
     if before is not None:
         return against_sentence(before, report)
@@ -306,7 +309,7 @@ def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
     return [clock(seconds) for group in members for seconds in group]
 
 
-def _try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[str]:
+def _try(run: RunDocument, report: "RecordingReport", layout: TextLayout) -> list[str]:
     found = []
     for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
         found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")
@@ -316,7 +319,7 @@ def _try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[
     return ["TRY", *found] if found else []
 
 
-def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> str:
+def _gain(advice: Recommendation, run: RunDocument, report: "RecordingReport") -> str:
     """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45)"; of a change that ends no wait, the GPU time it frees."""
     said = predicted(advice, report)
     if said is None:
@@ -324,7 +327,7 @@ def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> 
     return f"{clock(report.microseconds // SECOND_US)} -> about {said.words}"
 
 
-def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]:
+def _insufficient_data(report: "RecordingReport", layout: TextLayout) -> list[str]:
     found = []
     run = report.run
     if run is None and not report.not_judged:
@@ -344,7 +347,7 @@ def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]
     return ["INSUFFICIENT DATA", *found] if found else []
 
 
-def _unread(report: RecordingReport) -> str:
+def _unread(report: "RecordingReport") -> str:
     if report.ended is None:
         return "not written, or lost: the recording has no end"
     if not report.gpus:
@@ -352,7 +355,7 @@ def _unread(report: RecordingReport) -> str:
     return "not read before the command ended"
 
 
-def _sampling(report: RecordingReport, layout: TextLayout) -> list[str]:
+def _sampling(report: "RecordingReport", layout: TextLayout) -> list[str]:
     run = report.run
     rates = f"host every {report.header.host_seconds:g} s"
     if report.header.gpus:
@@ -373,7 +376,7 @@ def _price_words(sku: str | None) -> str:
     return f"no price known: add --price P{listed}"
 
 
-def _foot(report: RecordingReport, layout: TextLayout) -> list[str]:
+def _foot(report: "RecordingReport", layout: TextLayout) -> list[str]:
     found = []
     if report.ended is not None:
         seconds = max(1, report.microseconds) / SECOND_US
