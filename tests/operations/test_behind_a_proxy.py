@@ -6,6 +6,7 @@ import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -99,50 +100,69 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-@contextmanager
-def behind(
-    proxy: str, folder: Path, authority: Authority, prefix: str, *, keys: bool
-) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
-    """Yield a browser before a proxy before a server with keys, or without; and the keys."""
+@dataclass(frozen=True)
+class Published:
+    """A server, and where a proxy is to stand before it: one after another at the same port."""
+
+    port: int
+    prefix: str
+    server: httpx.Client
+    keys: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=["", "/gpu/ledger"])
+def keyed(request: pytest.FixtureRequest) -> Iterator[Published]:
+    """A server with keys."""
     (port,) = free_ports(1)
-    site_url = f"https://127.0.0.1:{port}{prefix}"
+    with guarded(site_url=f"https://127.0.0.1:{port}{request.param}") as site:
+        # What decodes batches begins with the first of them, and is the server's, not a test's.
+        site.client.post("/v1/batches", content=bytes(3_000_000), headers=bearer(site.keys["agent"]) | TYPE)
+        yield Published(port, request.param, site.client, site.keys)
+
+
+@pytest.fixture(scope="module")
+def open_to_loopback() -> Iterator[Published]:
+    """A server without keys."""
+    (port,) = free_ports(1)
+    with _without_keys(f"https://127.0.0.1:{port}") as server:
+        yield Published(port, "", server, {})
+
+
+@contextmanager
+def behind(proxy: str, folder: Path, authority: Authority, site: Published) -> Iterator[httpx.Client]:
+    """Yield a browser before a proxy before a server."""
     trust = ssl.create_default_context(cafile=authority.certificate)
-    with (_with_keys if keys else _without_keys)(site_url) as (server, shown):
-        place = f"127.0.0.1:{server.base_url.port}"
-        with (
-            before(proxy, folder, port, place, authority.server(), prefix),
-            httpx.Client(base_url=site_url, verify=trust, timeout=PATIENCE_SECONDS) as browser,
-        ):
+    place, url = f"127.0.0.1:{site.server.base_url.port}", f"https://127.0.0.1:{site.port}{site.prefix}"
+    with (
+        before(proxy, folder, site.port, place, authority.server(), site.prefix),
+        httpx.Client(base_url=url, verify=trust, timeout=PATIENCE_SECONDS) as browser,
+    ):
 
-            def answers() -> bool:
-                try:
-                    return browser.get("/healthz").status_code == 200
-                except httpx.TransportError:
-                    return False
+        def answers() -> bool:
+            try:
+                return browser.get("/healthz").status_code == 200
+            except httpx.TransportError:
+                return False
 
-            until(answers, f"{proxy} answers", more=(folder / "log").read_text)
-            yield browser, shown
-
-
-@contextmanager
-def _with_keys(site_url: str) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
-    with guarded(site_url=site_url) as site:
-        yield site.client, site.keys
+        until(answers, f"{proxy} answers", more=(folder / "log").read_text)
+        yield browser
 
 
 @contextmanager
-def _without_keys(site_url: str) -> Iterator[tuple[httpx.Client, dict[str, str]]]:
+def _without_keys(site_url: str) -> Iterator[httpx.Client]:
     with Store.open(None) as store:
         config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(site_url=site_url), analyze_seconds=None)
         with served(create_server(config, store)) as client:
-            yield client, {}
+            yield client
 
 
-@pytest.mark.parametrize("prefix", ["", "/gpu/ledger"])
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_people_and_agents_come_through_a_proxy(proxy: str, prefix: str, tmp_path: Path, authority: Authority) -> None:
+def test_people_and_agents_come_through_a_proxy(
+    keyed: Published, proxy: str, tmp_path: Path, authority: Authority
+) -> None:
     """With its default Host a login was another site's; below a path no link led anywhere."""
-    with behind(proxy, tmp_path, authority, prefix, keys=True) as (browser, keys):
+    prefix, keys = keyed.prefix, keyed.keys
+    with behind(proxy, tmp_path, authority, keyed) as browser:
         origin = f"https://{browser.base_url.host}:{browser.base_url.port}"
         sent = browser.get("/money", headers=HTML)
         assert (sent.status_code, sent.headers["location"].partition("?")[0]) == (303, f"{prefix}/login")
@@ -200,9 +220,11 @@ def _follow_all(browser: httpx.Client, origin: str, path: str, prefix: str) -> N
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_without_keys_nobody_comes_through_a_proxy(proxy: str, tmp_path: Path, authority: Authority) -> None:
+def test_without_keys_nobody_comes_through_a_proxy(
+    open_to_loopback: Published, proxy: str, tmp_path: Path, authority: Authority
+) -> None:
     """Through a proxy on the same host anybody would come from loopback."""
-    with behind(proxy, tmp_path, authority, "", keys=False) as (browser, _):
+    with behind(proxy, tmp_path, authority, open_to_loopback) as browser:
         for path in ("/", "/v1/runs", "/metrics", "/money"):
             refused = browser.get(path)
             assert (refused.status_code, "gpuledger admin access add" in refused.text) == (403, True)
@@ -213,7 +235,7 @@ def test_without_keys_nobody_comes_through_a_proxy(proxy: str, tmp_path: Path, a
 )
 def test_any_header_of_a_proxy_says_that_somebody_came_from_elsewhere(header: str) -> None:
     """One with the name of this machine as Host is told by them alone."""
-    with _without_keys("") as (client, _):
+    with _without_keys("") as client:
         assert client.get("/v1/runs").status_code != 403
         assert client.get("/v1/runs", headers={header: "203.0.113.9"}).status_code == 403
 
