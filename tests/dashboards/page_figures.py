@@ -45,6 +45,7 @@ class _Reading(HTMLParser):
         self.page = Page()
         self._open: list[tuple[str, dict[str, str]]] = []
         self._sheet: str | None = None
+        self._is_after_name = False  # a name is a part of the line that it stands in
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -90,9 +91,12 @@ class _Reading(HTMLParser):
             return  # a picture: its numbers are in a table beside it, its bars in the cells of theirs
         elif cell and self.page.tables:
             row = self.page.tables[-1].rows[-1]
-            row[-1] = f"{row[-1]} {text}".strip()
+            row[-1] = f"{row[-1]}{'' if self._is_after_name and text[0] in ':,' else ' '}{text}".strip()
+        elif self._is_after_name and text[0] in ":,":
+            self.page.words[-1] += text
         else:
             self.page.words.append(text)
+        self._is_after_name = self._within("bdi")
 
     def _within(self, what: str) -> bool:
         return any(tag == what or what in given.get("class", "").split() for tag, given in self._open)
