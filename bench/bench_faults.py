@@ -4,6 +4,10 @@ Collectors that seal into one lake (catalogue in PostgreSQL, Parquet in an S3 se
 with the real spool and the real sender. A collector, PostgreSQL or S3 is killed at random, again and again, and comes
 back; some collectors stay away for longer than their leases; once, the disk of one is full. In the end every sample
 that an agent was told is safe must be in the lake exactly once, and meanwhile no reader may see a part of a batch.
+
+With `--schedules N` it is N drawn ones of what befalls the places of one site (places.py): an older lake is put back, a
+newer one comes back, clocks jump, the lake's disk comes late, goes and is back. Nothing may be there twice, nothing be
+lost that anybody still holds, what is lost be named, and nothing expire by a clock that is not proven.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -21,6 +26,7 @@ from pathlib import Path
 
 from bench.faults import Fault, Faults, small_disk
 from bench.machine import add_record, keep, machine, told
+from bench.places import Schedule
 from collector.errors import CollectorError
 from tests.fleet.fleet import Fleet, half_batches
 from tests.fleet.postgres import Postgres
@@ -133,14 +139,41 @@ def _spread(faults: Sequence[dict[str, object]], name: str) -> str:
     return f"{said}; {never} never" if never else said
 
 
+def schedules(count: int, seed: int) -> dict[str, object]:
+    """Play so many schedules; return what befell their sites, and what was wrong."""
+    happened: Counter[str] = Counter()
+    wrong: list[str] = []
+    for number in range(seed, seed + count):
+        with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as folder:
+            played = Schedule(Path(folder), number).play()
+        happened += played.happened
+        wrong += [f"schedule {number}: {sentence}" for sentence in played.wrong]
+        print(f"  {number}: {dict(played.happened)}; {len(played.wrong)} wrong", flush=True)
+    return {
+        "schedules": count,
+        "seed": seed,
+        "happened": dict(happened),
+        "wrong": len(wrong),
+        "wrong_first": wrong[:20],
+    }
+
+
 def main() -> int:
     """Run, print and keep what came of it; 1 where something was lost, doubled or did not recover."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--agents", type=int, default=AGENTS)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--schedules", type=int, default=0, help="of one site and its places, instead of a fleet")
     add_record(parser)
     asked = parser.parse_args()
+    if asked.schedules:
+        logging.disable()
+        found = schedules(asked.schedules, asked.seed)
+        print("\n".join(map(str, found["wrong_first"])))  # type: ignore[call-overload]
+        kept = {"nothing is twice, lost unnamed, or expired by an unproven clock": found["wrong"] == 0}
+        keep("places", {"machine": machine(), **found, "bars": kept}, record=asked.record)
+        return told(kept)
     logging.getLogger("agent").setLevel(logging.ERROR)  # that a collector is away is no news here
     about = machine()
     found = run(asked.seconds, asked.agents, asked.seed)

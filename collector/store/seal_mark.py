@@ -91,6 +91,8 @@ class Mark:
             marks = {each: cls(each, known.get(each, 0)) for each in (*known, collector)}
             for mark in marks.values():
                 mark.catch_up(session, store.hot)
+            for (each,) in session.rows(f"SELECT DISTINCT collector FROM {store.hot}.lost_receipts"):
+                _write_lost(session, store.hot, each)  # an older copy of the lake may not say so
         return marks[collector]
 
 
@@ -100,7 +102,8 @@ def sealed_until(session: Session, collector: int) -> int:
     Raises:
         StoreError: the lake cannot be read.
     """
-    told = "SELECT coalesce(max(upto), 0) FROM lake.main.markers WHERE collector = ?"
+    # Not max(upto): DuckLake answers that from what it keeps of a snapshot, which another of its number may not have.
+    told = "SELECT coalesce(-min(-upto), 0) FROM lake.main.markers WHERE collector = ?"
     return int(session.row(told, [collector])[0])
 
 
@@ -130,6 +133,7 @@ def _fall_back(session: Session, hot: str | None, collector: int, told: int) -> 
     with session.transaction():
         session.execute(_GONE.format(hot=hot, bits=COLLECTORS - 1, collector=collector, told=told))
     _write_lost(session, hot, collector)
+    _pass_over_numbers(session)
     with session.transaction():
         session.execute(
             f"DELETE FROM {hot}.receipts WHERE batch & {COLLECTORS - 1} = {collector} AND batch > {told} "
@@ -145,6 +149,26 @@ def _fall_back(session: Session, hot: str | None, collector: int, told: int) -> 
         "asked for what they still hold, and gpuledger admin doctor says what nobody has",
         *(batches, agents, first, last),
     )
+
+
+_PASSED_OVER = 1_000_000  # more snapshots and files than there are between two copies of a lake
+
+
+def _pass_over_numbers(session: Session) -> None:
+    """Let the lake give no number of a snapshot or of a file that it gave before it fell back.
+
+    DuckLake keeps what it knows of a snapshot's tables by these numbers, for as long as the process lives: the largest
+    marker was told as it had been, and rows that were sealed were sealed again.
+
+    Raises:
+        StoreError: the catalogue refuses.
+    """
+    with session.transaction():
+        (newest,) = session.row(f"SELECT max(snapshot_id) FROM {CATALOGUE}.ducklake_snapshot")
+        moved = f"snapshot_id = {newest + _PASSED_OVER}"
+        files = f"next_file_id = next_file_id + {_PASSED_OVER}"
+        session.execute(f"UPDATE {CATALOGUE}.ducklake_snapshot SET {moved}, {files} WHERE snapshot_id = {newest}")
+        session.execute(f"UPDATE {CATALOGUE}.ducklake_snapshot_changes SET {moved} WHERE snapshot_id = {newest}")
 
 
 def _know_receipts(session: Session, hot: str | None, collector: int, told: int) -> None:
