@@ -120,8 +120,11 @@ def _book(session: "Session", span: Span, kept: Mapping[str, int], now_us: int) 
         return
     within = f"hour >= {span.start} AND hour < {span.end}"
     for table in TABLES:
-        session.execute(f"DELETE FROM {table}_amounts WHERE {within}")
-        session.execute(f"INSERT INTO {table}_amounts BY NAME SELECT * FROM {table}_new ORDER BY ALL")
+        if f"{table}_amounts" not in session.without_rows:
+            session.execute(f"DELETE FROM {table}_amounts WHERE {within}")
+        if f"{table}_new" not in session.without_rows:
+            session.execute(f"INSERT INTO {table}_amounts BY NAME SELECT * FROM {table}_new ORDER BY ALL")
+            session.without_rows.discard(f"{table}_amounts")
     (batch,) = session.row("SELECT coalesce(max(batch), 0) FROM receipts")
     columns = ("hour", "booked_batch", *sources)
     rows = [(hour, batch, *sources.values()) for hour in range(span.start, span.end, HOUR_US)]

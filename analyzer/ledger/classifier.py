@@ -208,6 +208,8 @@ def _forget(session: Session, chunk: Chunk) -> None:
         ("in_rack_rates", "window_start", "run_id"),
         ("not_evaluated", "hour", "subject"),
     ):
+        if table in session.without_rows:
+            continue
         session.execute(
             f"DELETE FROM {table} WHERE {column} >= ? AND {column} < ? "
             f"AND ({run}, {column} // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade)",

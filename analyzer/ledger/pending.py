@@ -120,9 +120,25 @@ def hide_unwritten(session: "Session") -> None:
     if not path.startswith("lake."):
         return
     columns = declared()
-    for table in TABLES.keys() - tables_with_rows(session, "main"):
+    unwritten = TABLES.keys() - tables_with_rows(session, "main")
+    session.without_rows |= unwritten
+    for table in unwritten:
         nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in columns[table])
         session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {nulls} WHERE false")
+
+
+# A table's estimate counts all that was ever put into it, deleted or not.
+_EMPTY = (
+    "SELECT table_name FROM duckdb_tables() WHERE concat(database_name, '.', schema_name) = ? AND estimated_size = 0"
+)
+
+
+def know_empty(session: "Session") -> None:
+    """Note which tables of the store's own file have no row; of the contract's, where there is no lake to say it."""
+    (path,) = session.row("SELECT current_setting('search_path')")
+    lake, _, own = path.rpartition(",")
+    empty = {table for (table,) in session.rows(_EMPTY, [own])}
+    session.without_rows |= empty - TABLES.keys() if lake else empty
 
 
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole
@@ -195,6 +211,7 @@ def know_fleet(session: Session, limits: Thresholds) -> list[int]:
     """
     show_believed(session)
     hide_unwritten(session)
+    know_empty(session)
     last = _mark_arrivals(session, limits)
     load_boards(session, limits)
     run_sql(session, "ledger/fleet.sql", arrived_us=_arrived_us(last))
@@ -248,12 +265,13 @@ def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
     batch = oldest_mark(session)
-    of_hosts = " UNION ".join(_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS)
-    session.execute(
-        f"INSERT INTO touched SELECT g.gid, first_hour, last_hour FROM ({of_hosts}) JOIN node_gpus g USING (node)",
-        {"batch": batch},
-    )
-    for table in _OF_PROCESSES:
+    if of_hosts := [_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS if table not in session.without_rows]:
+        told = " UNION ".join(of_hosts)
+        session.execute(
+            f"INSERT INTO touched SELECT g.gid, first_hour, last_hour FROM ({told}) JOIN node_gpus g USING (node)",
+            {"batch": batch},
+        )
+    for table in set(_OF_PROCESSES) - session.without_rows:
         session.execute(_STARTS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     run_sql(
         session,
@@ -262,7 +280,7 @@ def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
         margin_us=MARGIN_US,
         starting_ms=limits.starting_ms,
     )
-    for table in _OF_LOADS:
+    for table in set() if "starting_at" in session.without_rows else set(_OF_LOADS) - session.without_rows:
         session.execute(_LOADS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     _touch_before_quiet(session, limits)
     run_sql(session, "ledger/due.sql", rules=versions.rules, prices=versions.prices)

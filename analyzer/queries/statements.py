@@ -102,6 +102,9 @@ def _with_placed(text: str) -> str:
     return _PLACED.sub(lambda found: placed(found[1]), text)
 
 
+_ONLY_WITH = "-- only with "
+_MAKES = re.compile(r"^(CREATE OR REPLACE TEMP TABLE|INSERT (?:OR REPLACE )?INTO) (\w+)", re.MULTILINE)
+_columns_of: dict[str, str] = {}  # of a statement that makes a table: its columns with their types
 Texts = tuple[tuple[str, str], ...]  # name and SQL, as a key of the cache
 ROOMS = Path(__file__).parent.parent
 PARAMETER = re.compile(r"\$([a-z_]+)")
@@ -109,7 +112,9 @@ PARAMETER = re.compile(r"\$([a-z_]+)")
 
 @cache
 def statements(file: str, texts: Texts = ()) -> tuple[str, ...]:
-    """Return the statements of a file, without comments and semicolons; room/name.sql is analyzer/room/sql/name.sql.
+    """Return the statements of a file, without semicolons and comments but that of needs().
+
+    room/name.sql is analyzer/room/sql/name.sql.
 
     {booked ledger} in them is the ledger with whose its rows are (booked.py), {placed l} joins
     where the hosts of `l` stood (placed.py); `texts` are put where each stands by its {name}.
@@ -119,8 +124,20 @@ def statements(file: str, texts: Texts = ()) -> tuple[str, ...]:
     for placeholder, part in texts:
         text = text.replace(f"{{{placeholder}}}", part)
     text = _with_placed(_with_booked(text))
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--") or line.startswith(_ONLY_WITH)]
     return tuple(part.strip().rstrip(";") for part in "\n".join(lines).split(";\n") if part.strip())
+
+
+@cache
+def needs(statement: str) -> tuple[frozenset[str], ...]:
+    """Return the tables without which a statement gives nothing, as its first line says; of each set one is enough.
+
+    `-- only with progress, holds|seen` is said of what joins `progress` to all that `holds` and `seen` have.
+    """
+    first, _, _ = statement.partition("\n")
+    if not first.startswith(_ONLY_WITH):
+        return ()
+    return tuple(frozenset(names.split("|")) for names in first.removeprefix(_ONLY_WITH).split(", "))
 
 
 def run(session: "Session", file: str, **parameters: object) -> None:
@@ -131,8 +148,40 @@ def run(session: "Session", file: str, **parameters: object) -> None:
 def run_with(session: "Session", file: str, texts: Texts, parameters: Mapping[str, object]) -> None:
     """Run every statement of one file in order, with the texts that statements() puts into it.
 
-    A parameter that a statement names and nobody gives is our own mistake and raises KeyError.
+    To plan a statement takes longer than to run it over few rows, and most sites have no services, no words of runs or
+    no flows: what can give nothing is passed over. A parameter that a statement names and nobody gives is our own
+    mistake and raises KeyError.
     """
     for statement in statements(file, texts):
         names = set(PARAMETER.findall(statement))
-        session.execute(statement, {name: parameters[name] for name in names})
+        given = {name: parameters[name] for name in names}
+        if any(tables <= session.without_rows for tables in needs(statement)):
+            pass_over(session, statement, given)
+        else:
+            _run(session, statement, given)
+
+
+def _run(session: "Session", statement: str, given: dict[str, object]) -> None:
+    count = session.changed(statement, given)
+    if made := _MAKES.search(statement):
+        if count:
+            session.without_rows.discard(made[2])
+        elif made[1].startswith("CREATE"):
+            session.without_rows.add(made[2])
+
+
+def pass_over(session: "Session", statement: str, given: dict[str, object]) -> None:
+    """Leave out a statement that gives nothing; the table that it would make is made of its columns alone.
+
+    Which these are is asked once, of the table that the statement itself has made.
+    """
+    made = _MAKES.search(statement)
+    if made is None or not made[1].startswith("CREATE"):
+        return
+    if columns := _columns_of.get(statement):
+        session.execute(f"CREATE OR REPLACE TEMP TABLE {made[2]} ({columns})")
+        session.without_rows.add(made[2])
+    else:
+        _run(session, statement, given)
+        told = session.rows(f"DESCRIBE {made[2]}")
+        _columns_of[statement] = ", ".join(f'"{name}" {kind}' for name, kind, *_ in told)

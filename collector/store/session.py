@@ -87,6 +87,7 @@ class Session:
         self._views: dict[str, str] = {}
         self._unmade: set[str] = set()  # of these views
         self.found: dict[object, object] | None = None  # of the state that the transaction under way sees
+        self.without_rows: set[str] = set()  # tables that are known to have none
 
     def stand_before(self, views: Mapping[str, str]) -> None:
         """Let temporary views stand before the tables of their names, each made when a statement first names it.
@@ -132,6 +133,14 @@ class Session:
         except duckdb.Error as error:
             raise _refused("the store refused a statement", error) from error
 
+    def changed(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> int:
+        """Run one statement for its effect and return how many rows it has written or taken away."""
+        try:
+            counted = self._run(sql, parameters).fetchall()
+        except duckdb.Error as error:
+            raise _refused("the store refused a statement", error) from error
+        return int(counted[0][0]) if counted else 0
+
     def rows(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
         """Run one query and return all its rows; for results that are small by design."""
         try:
@@ -156,6 +165,7 @@ class Session:
 
         With `replace`, a row takes the place of the one that has its key.
         """
+        self.without_rows.discard(table)
         arriving = rows  # DuckDB finds it by its name here. As a registered view it would be held until the commit.
         columns = ", ".join(arriving.column_names)
         insert = f"INSERT {'OR REPLACE ' if replace else ''}INTO {table} ({columns})"

@@ -187,6 +187,7 @@ def _store(session: "Session", members: dict[_ServiceKey, list[tuple[str, int]]]
     session.execute(
         "CREATE OR REPLACE TEMP TABLE service_policies (rid BIGINT, from_us BIGINT, until_us BIGINT, slo_micros BIGINT)"
     )
+    session.without_rows |= {"service_runs", "service_policies"}  # until they are loaded
     runs_of = [(rid, sid, bool(key[2])) for sid, (key, runs) in enumerate(members.items(), 1) for _, rid in runs]
     session.load("service_runs", ("rid", "sid", "is_declared"), runs_of)
     promises = [

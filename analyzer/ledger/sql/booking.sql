@@ -1,6 +1,7 @@
 -- Every millisecond of every slice gets its state. Whole numbers throughout: what is subtracted here is added there.
 
 -- What was worked, by the verdict of its window.
+-- only with work
 CREATE OR REPLACE TEMP TABLE booked AS
 WITH judged AS (
     SELECT w.sid, w.bucket_ms, w.over_network, w.ms, w.saving_ms, w.spin_ms, if(h.is_hung, 0, w.still_ms) AS still_ms,
@@ -94,6 +95,7 @@ CROSS JOIN LATERAL (SELECT s.is_lost AND list_contains($losable, b.state) AS is_
 WHERE b.ms > 0
 GROUP BY ALL;
 
+-- only with run_timeline
 DELETE FROM run_timeline WHERE bucket_start >= $from_us AND bucket_start < $until_us
     AND (run_id, bucket_start // 3600000000 * 3600000) IN (SELECT (run_id, hour_ms) FROM remade);
 

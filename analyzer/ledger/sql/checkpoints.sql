@@ -1,6 +1,7 @@
 -- A checkpoint is a dip of all ranks with a burst from the GPUs and a burst to storage (reference: algorithms 1.2).
 -- Reads node_minutes (rid, nid, minute_ms, ms, activity, out_kb) over [$from_us, $until_us).
 
+-- only with disk_samples
 CREATE OR REPLACE TEMP TABLE node_written AS
 SELECT n.nid, d.started_at // 60000000 * 60000 AS minute_ms, amount(sum(d.written_bytes)) AS written,
     CASE WHEN count(d.mount_kind) > 0
@@ -9,10 +10,12 @@ FROM disk_samples d JOIN nodes n USING (node)
 WHERE d.started_at >= $from_us AND d.started_at < $until_us AND d.written_bytes IS NOT NULL
     AND n.nid IN (SELECT nid FROM node_minutes) GROUP BY ALL;
 
+-- only with checkpoints
 DELETE FROM checkpoints
 WHERE minute >= $from_us AND minute < $until_us AND (run_id, minute // 3600000000) IN (
     SELECT (run_id, minute_ms // 3600000) FROM run_keys JOIN node_minutes USING (rid));
 
+-- only with node_written
 INSERT INTO checkpoints BY NAME
 WITH minutes AS (
     SELECT m.rid, m.minute_ms, m.minute_ms // 3600000 AS hour, sum(m.ms) AS gpu_ms,

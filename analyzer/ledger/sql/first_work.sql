@@ -1,6 +1,7 @@
 -- First work of each GPU of a run: found here for the chunk and kept in run_gpus. What was found inside the chunk
 -- before is found anew, because the samples after it say whether it was the start of the work. Whose memory still grows
 -- has not begun to work: what runs on it meanwhile unpacks weights, compiles or captures graphs.
+-- only with run_gpus
 DELETE FROM run_gpus WHERE first_active_at >= $from_us + $starting_ms * 1000 AND first_active_at < $until_us
     AND gpu_uuid IN (SELECT u.uuid FROM units u JOIN chunk_gpus USING (gid));
 
@@ -14,6 +15,7 @@ GROUP BY ALL;
 
 -- Minutes in which a GPU of a run spins while one that has not begun either does nothing: it waits for that one in a
 -- barrier, and has not begun to work.
+-- only with waiting
 CREATE OR REPLACE TEMP TABLE barriers AS
 WITH spinning AS (
     SELECT DISTINCT h.rid, h.attempt, h.uid, n.from_ms // 60000 * 60000 AS minute_ms
@@ -29,6 +31,7 @@ FROM spinning SEMI JOIN resting USING (rid, attempt, minute_ms);
 
 -- Minute by minute until a GPU is busy: the first sign of life in it, and how much more memory is in use then and a
 -- quarter of an hour later than in the one before.
+-- only with waiting
 CREATE OR REPLACE TEMP TABLE young_minutes AS
 WITH busy AS (
     SELECT h.rid, h.attempt, h.uid, h.from_ms, min(greatest(n.from_ms, h.from_ms)) AS busy_ms
@@ -54,6 +57,7 @@ SELECT *, memory_mb - max(memory_mb) OVER (own RANGE BETWEEN $starting_ms PRECED
         - max(memory_mb) OVER (own RANGE BETWEEN $starting_ms PRECEDING AND CURRENT ROW) AS growing_mb
 FROM minutes WINDOW own AS (PARTITION BY rid, attempt, uid, from_ms ORDER BY minute_ms);
 
+-- only with young_minutes
 CREATE OR REPLACE TEMP TABLE first_here AS
 WITH alive AS (
     SELECT rid, attempt, uid, min(busy_ms) AS busy_ms, min(alive_ms) FILTER (alive_ms >= $from_us // 1000 + $starting_ms
@@ -64,11 +68,13 @@ SELECT rid, attempt, uid, CASE WHEN busy_ms <= coalesce(alive_ms + $warm_up_ms, 
     ELSE alive_ms END AS at_ms
 FROM alive WHERE coalesce(busy_ms, alive_ms) IS NOT NULL;
 
+-- only with first_here
 INSERT INTO run_gpus
 SELECT k.run_id, f.attempt, u.uuid, f.at_ms * 1000 FROM first_here f JOIN run_keys k USING (rid)
     JOIN units u USING (uid)
 ON CONFLICT DO UPDATE SET first_active_at = excluded.first_active_at;
 
+-- only with run_gpus
 CREATE OR REPLACE TEMP TABLE first_work AS
 SELECT k.rid, g.attempt, u.uid, g.first_active_at // 1000 AS at_ms
 FROM run_gpus g JOIN run_keys k USING (run_id) JOIN units u ON u.uuid = g.gpu_uuid

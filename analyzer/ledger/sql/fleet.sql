@@ -7,10 +7,12 @@ SELECT * FROM inventory WHERE gpu_uuid IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY gpu_uuid ORDER BY started_at DESC, batch DESC) = 1;
 
 -- Of each host the last word on each of its facts: an agent that knows no rack does not take back what labels said.
+-- only with inventory
 CREATE OR REPLACE TEMP TABLE host_now AS
 SELECT node, arg_max(rack, (started_at, batch)) AS rack FROM inventory WHERE gpu_uuid IS NULL GROUP BY node;
 
 -- Where hosts stood when: their GPUs are priced by it (placed.py).
+-- only with inventory
 CREATE OR REPLACE TEMP TABLE host_spans AS
 FROM {host spans} spans;
 
@@ -41,6 +43,7 @@ FROM bounds;
 -- Hosts know some runs by another name than their scheduler: the task of an array by its number, a pod by its name and
 -- that by its owner, so that a name may lead to a name. A name that is used anew, as that of a pod of a job that was
 -- submitted again, means each run from when that was asked for.
+-- only with run_aliases
 CREATE OR REPLACE TEMP TABLE other_names AS
 WITH latest AS (
     SELECT alias_run_id, run_id FROM run_aliases
@@ -94,6 +97,7 @@ CREATE OR REPLACE TEMP TABLE failures_told AS
     SELECT unnest(['failed', 'timeout', 'out_of_memory', 'preempted', 'node_failed']) AS exit_status;
 
 -- Pods have no attempts: those that failed, and those that were taken down with them within minutes, are one.
+-- only with endings
 CREATE OR REPLACE TEMP TABLE breaks AS
 WITH failures AS (
     SELECT run_id, ended_at, coalesce(ended_at - lag(ended_at) OVER w > 300000000, true) AS is_new
@@ -182,7 +186,8 @@ SELECT gid, sku, purchase_option, owned_from // 1000 AS from_ms,
         (SELECT until_us FROM known),
         coalesce(lead(owned_from) OVER (PARTITION BY gid ORDER BY owned_from, batch), 9223372036854775807)
     ) // 1000 AS until_ms
-FROM owned_rows JOIN gpus USING (gpu_uuid);
+-- Where nothing has been seen yet and no purchase ends, nobody knows until when.
+FROM owned_rows JOIN gpus USING (gpu_uuid) WHERE (SELECT until_us IS NOT NULL FROM known);
 
 -- Runs and who holds which unit when.
 CREATE OR REPLACE TEMP TABLE run_keys AS
@@ -202,6 +207,7 @@ SELECT DISTINCT n.nid FROM nodes n WHERE n.node IN (
     UNION SELECT node FROM node_states);
 
 -- What the scheduler says of a host, the later word cutting the earlier one short.
+-- only with node_states
 CREATE OR REPLACE TEMP TABLE host_states AS
 SELECT n.nid, s.state, s.started_at // 1000 AS from_ms,
     least(s.ended_at, coalesce(lead(s.started_at) OVER (PARTITION BY n.nid ORDER BY s.started_at, s.batch), s.ended_at))

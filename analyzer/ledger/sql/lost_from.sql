@@ -3,6 +3,7 @@
 --
 -- A save is whole when work follows it: one that reaches into the attempt's last minute was broken off. What a run
 -- names is whole.
+-- only with checkpoints|written_in|progress
 CREATE OR REPLACE TEMP TABLE saved AS
 WITH minutes AS (
     SELECT k.rid, c.minute // 60000000 AS minute, false AS is_small FROM checkpoints c JOIN run_keys k USING (run_id)
@@ -18,11 +19,13 @@ UNION ALL SELECT k.rid, p.ended_at // 1000, 0, false FROM progress p
 JOIN run_names n ON n.run_id = p.run_id AND p.started_at >= n.from_us AND p.started_at < n.until_us
 JOIN run_keys k USING (rid) WHERE p.checkpoint IS NOT NULL;
 
+-- only with failed
 CREATE OR REPLACE TEMP TABLE unwatched AS
 SELECT k.run_id, f.rid, f.attempt, f.until_ms FROM failed f JOIN run_keys k USING (rid)
 WHERE f.rid NOT IN (SELECT rid FROM watched) AND f.rid NOT IN (SELECT rid FROM saved);
 
 -- It is sure where what was saved was of the size of a GPU's state, or where little was written on its hosts since.
+-- only with failed
 CREATE OR REPLACE TEMP TABLE lost AS
 WITH begins AS (
     SELECT f.rid, f.attempt, f.lost_cause, f.until_ms, coalesce(s.at_ms, f.from_ms) AS lost_from_ms,

@@ -20,6 +20,7 @@ FROM hours h LEFT JOIN whole_hours w USING (unit_hour)
 WHERE h.until_ms > $first_ms AND h.from_ms < $last_ms AND (h.until_ms > h.end_ms OR w.unit_hour IS NULL) GROUP BY ALL;
 
 -- A sample that crosses the end of an hour is listed for each.
+-- only with odd_hours
 CREATE OR REPLACE TEMP TABLE cut_pieces AS
 WITH crossing AS (
     SELECT n.*, o.is_cut FROM narrow n JOIN odd_hours o USING (unit_hour) WHERE n.until_ms > o.end_ms

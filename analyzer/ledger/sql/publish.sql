@@ -10,6 +10,7 @@ UNION
 SELECT l.gpu_uuid, l.hour FROM ledger l JOIN whole_nodes w ON w.node = l.node AND w.hour_ms = l.hour // 1000
 WHERE l.hour >= $from_us AND l.hour < $until_us;
 
+-- only with shut
 CREATE OR REPLACE TEMP TABLE differences AS
 WITH before AS (
     SELECT {booked_columns}
@@ -27,6 +28,7 @@ SELECT * EXCLUDE (milliseconds, cost_micros), sum(milliseconds)::BIGINT AS milli
     sum(cost_micros)::BIGINT AS cost_micros
 FROM every GROUP BY ALL HAVING sum(milliseconds) <> 0 OR coalesce(sum(cost_micros), 0) <> 0;
 
+-- only with differences
 INSERT INTO adjustments BY NAME
 SELECT $now_us AS recorded_at, d.*,
     CASE WHEN h.rules_version <> $rules THEN 'the rules changed'
@@ -35,6 +37,7 @@ SELECT $now_us AS recorded_at, d.*,
     $rules AS rules_version, $prices AS price_version
 FROM differences d JOIN ledger_hours h USING (hour);
 
+-- only with ledger
 DELETE FROM ledger WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut)
     AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten);
 
@@ -43,6 +46,7 @@ SELECT p.*, $rules AS rules_version FROM priced p WHERE hour NOT IN (SELECT hour
 ORDER BY {order};
 
 -- Of hours with more than one holder who held when, by which what is drawn there is divided.
+-- only with hour_holders
 DELETE FROM hour_holders WHERE hour >= $from_us AND hour < $until_us AND hour NOT IN (SELECT hour FROM shut)
     AND (gpu_uuid, hour) IN (SELECT (gpu_uuid, hour) FROM rewritten);
 

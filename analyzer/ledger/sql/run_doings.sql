@@ -1,5 +1,6 @@
 -- What each run did in each hour, for the stage that it looks like. Sums of integers; nothing here is booked.
 
+-- only with node_minutes
 CREATE OR REPLACE TEMP TABLE hour_gpus AS
 SELECT rid, minute_ms // 3600000 AS hour, sum(measured_ms)::BIGINT AS measured_ms,
     coalesce(sum(busy_ms), 0)::BIGINT AS busy_ms,
@@ -9,6 +10,7 @@ SELECT rid, minute_ms // 3600000 AS hour, sum(measured_ms)::BIGINT AS measured_m
 FROM node_minutes GROUP BY ALL;
 
 -- Minute by minute, as shares of the time with a kernel resident: reading memory (generation) or computing (updates).
+-- only with node_minutes
 CREATE OR REPLACE TEMP TABLE hour_phases AS
 WITH minutes AS (
     SELECT rid, minute_ms // 60000 AS minute, sum(used) AS used, sum(tensor) AS tensor, sum(dram) AS dram
@@ -29,11 +31,13 @@ SELECT rid, hour, count(*) AS phase_minutes, count(*) FILTER (kind = 'memory') A
     coalesce(any_value(turns), 0) AS turns
 FROM kinds LEFT JOIN turned USING (rid, hour) GROUP BY ALL;
 
+-- only with quiet
 CREATE OR REPLACE TEMP TABLE hour_pauses AS
 SELECT h.rid, q.from_ms // 3600000 AS hour, count(*) AS pauses FROM quiet q JOIN holds h ON h.uid = q.uid
     AND q.from_ms > h.from_ms AND q.from_ms < h.until_ms
 WHERE q.from_ms >= $from_us // 1000 AND q.from_ms < $until_us // 1000 GROUP BY ALL;
 
+-- only with run_windows_here
 CREATE OR REPLACE TEMP TABLE hour_windows AS
 SELECT k.rid, w.window_ms // 3600000 AS hour, count(*) AS windows,
     count(*) FILTER (coalesce(w.nvlink_kb >= $exchange_kb_per_ms * w.ms, false)
@@ -43,6 +47,7 @@ SELECT k.rid, w.window_ms // 3600000 AS hour, count(*) AS windows,
     amount(sum(w.mount_read::HUGEINT * 600)) AS mount_read_bytes
 FROM run_windows_here w JOIN run_keys k USING (run_id) GROUP BY ALL;
 
+-- only with run_samples
 CREATE OR REPLACE TEMP TABLE hour_cgroups AS
 SELECT k.rid, s.started_at // 3600000000 AS hour,
     amount(sum(milli(cpu_seconds)) FILTER (cores_allotted IS NOT NULL)) AS cores_used_ms,
@@ -55,6 +60,7 @@ FROM run_samples s JOIN run_names k ON k.run_id = s.run_id AND s.started_at >= k
 WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;
 
 -- What was read as it started: by its cgroups from disks, and by its hosts from network mounts.
+-- only with run_samples|disk_samples
 CREATE OR REPLACE TEMP TABLE hour_starts AS
 WITH starting AS (
     SELECT rid, min(started_us) AS from_us FROM run_summary WHERE started_us < $until_us
@@ -73,9 +79,11 @@ WITH starting AS (
 )
 SELECT rid, hour, amount(sum(read_bytes)) AS start_read_bytes FROM reads GROUP BY ALL;
 
+-- only with run_doings
 DELETE FROM run_doings WHERE hour >= $from_us AND hour < $until_us
     AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
 
+-- only with hour_gpus
 INSERT INTO run_doings BY NAME
 SELECT k.run_id, g.hour * 3600000000 AS hour, g.* EXCLUDE (rid, hour), coalesce(q.pauses, 0) AS pauses,
     coalesce(p.phase_minutes, 0) AS phase_minutes,

@@ -2,6 +2,7 @@
 
 -- Runs whose serving stack was ever asked, whatever they are called: since when, since when it is heard (null: never),
 -- and what they serve.
+-- only with services_sighted|services_seen|newly_serving
 CREATE OR REPLACE TEMP TABLE serving_runs AS
     SELECT n.rid, min(greatest(s.first_at, n.from_us)) // 1000 AS asked_ms,
         min(greatest(s.heard_at, n.from_us)) FILTER (s.heard_at IS NOT NULL) // 1000 AS first_ms,

@@ -86,6 +86,7 @@ FROM narrow WHERE uid NOT IN (SELECT uid FROM abutting) WINDOW w AS (PARTITION B
 CREATE OR REPLACE TEMP TABLE overlapping AS
 SELECT DISTINCT uid FROM ordered WHERE next_ms < until_ms;
 
+-- only with overlapping
 CREATE OR REPLACE TEMP TABLE disjoint AS
 WITH told AS (
     SELECT n.* FROM narrow n JOIN overlapping USING (uid)
@@ -102,12 +103,16 @@ QUALIFY row_number() OVER (
     PARTITION BY s.uid, s.at_ms ORDER BY t.from_ms DESC, t.until_ms DESC, t.batch DESC, t.activity DESC NULLS LAST,
         t.memory_mb DESC NULLS LAST, t.up DESC) = 1;
 
+-- only with overlapping
 DELETE FROM narrow WHERE uid IN (SELECT uid FROM overlapping);
 
+-- only with disjoint
 INSERT INTO narrow SELECT * FROM disjoint;
 
+-- only with overlapping
 DELETE FROM ordered WHERE uid IN (SELECT uid FROM overlapping);
 
+-- only with overlapping
 INSERT INTO ordered
 SELECT n.rowid, uid, row_number() OVER w, from_ms, until_ms, activity, up, NULL
 FROM narrow n JOIN overlapping USING (uid) WINDOW w AS (PARTITION BY uid ORDER BY from_ms);
@@ -143,6 +148,7 @@ WITH resting AS (
 SELECT uid, from_ms, until_ms FROM spans WHERE observed_ms >= $quiet_ms;
 
 -- What is held meanwhile, by the hour: each hour is told by its own samples.
+-- only with quiet
 CREATE OR REPLACE TEMP TABLE quiet_memory AS
 WITH low AS (
     SELECT uid, from_ms, until_ms, memory_mb FROM narrow SEMI JOIN quiet USING (uid) WHERE up

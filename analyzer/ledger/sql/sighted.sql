@@ -23,6 +23,7 @@ FROM newly_sampled GROUP BY gpu_uuid;
 
 -- What a host's settings name is a service from when it is asked; it is heard once its page is read, and not while it
 -- loads. Who tells no state has read it.
+-- only with service_samples
 CREATE OR REPLACE TEMP TABLE newly_serving AS
 SELECT s.run_id, min(s.started_at) AS first_at, max(s.ended_at) AS last_at, min(s.model) AS model_first,
     max(s.model) AS model_last, min(s.started_at) FILTER (coalesce(s.state, 'read') IN ('read', 'several_processes',

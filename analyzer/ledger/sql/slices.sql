@@ -7,6 +7,7 @@ SELECT o.gid, h.hour_ms, greatest(o.from_ms, h.hour_ms) AS from_ms, least(o.unti
 FROM owned o JOIN chunk h ON h.gid = o.gid AND o.from_ms < h.hour_ms + 3600000 AND o.until_ms > h.hour_ms;
 
 -- Holds of the chunk with what bounds their states: the end of starting, and where lost work begins.
+-- only with holds
 CREATE OR REPLACE TEMP TABLE holds_here AS
 SELECT h.*, e.first_ms, least(e.started_ms, h.until_ms) AS started_ms, l.lost_from_ms, l.lost_cause,
     s.image_until_ms, s.warm_from_ms
@@ -44,6 +45,7 @@ LEFT JOIN host_states s ON s.nid = n.nid AND s.from_ms <= c.from_ms AND s.until_
 WHERE c.until_ms > c.from_ms;
 
 -- Who holds each moment: of several sources the most trusted alone, and each run once.
+-- only with holds_here
 CREATE OR REPLACE TEMP TABLE candidates AS
 SELECT m.gid, m.from_ms, m.until_ms, h.uid, h.rid, h.attempt, h.precedence, h.from_ms AS held_from_ms,
     h.until_ms AS held_until_ms, h.started_ms, h.first_ms, h.image_until_ms,
@@ -58,6 +60,7 @@ QUALIFY row_number() OVER (PARTITION BY m.gid, m.from_ms, h.uid, h.rid
 -- rest: what nobody used is its own. Where the driver tells no shares, what those took that compute (they keep more
 -- than a context, and a core drives them) is not known: all stays with the holder, and is told to be shared. Where no
 -- process of a holder is seen, those of others may be its own by another name.
+-- only with process_samples, candidates
 CREATE OR REPLACE TEMP TABLE foreign_parts AS
 WITH contested AS (
     SELECT * FROM candidates
@@ -94,6 +97,7 @@ UNION ALL
 SELECT o.gid, o.from_ms, o.uid, o.rid, o.permille, greatest(1000, t.taken + w.permille)
 FROM others o JOIN taken t USING (gid, from_ms, uid) JOIN own w USING (gid, from_ms, uid) WHERE o.permille > 0;
 
+-- only with candidates
 CREATE OR REPLACE TEMP TABLE holders AS
 SELECT c.*, if(c.is_trusted, count(*) FILTER (c.is_trusted) OVER (PARTITION BY c.gid, c.from_ms, c.uid), 1) AS sharers,
     f.part, f.whole
@@ -128,6 +132,7 @@ SELECT * FROM every WHERE weight > 0;
 
 -- Since when the run of a service is more than a name: its policy, a word of its serving stack or work says so, of any
 -- run of that service.
+-- only with service_runs
 CREATE OR REPLACE TEMP TABLE services_known AS
 WITH known AS (
     SELECT sid, 0 AS at_ms FROM service_runs WHERE is_declared  -- from ever on

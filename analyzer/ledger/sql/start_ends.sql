@@ -1,7 +1,9 @@
 -- What the next hour goes on from.
+-- only with run_loads
 DELETE FROM run_loads WHERE hour >= $from_ms * 1000 AND hour < $until_ms * 1000 AND (gpu_uuid, hour // 1000) IN (
     SELECT (u.uuid, c.hour_ms) FROM chunk c JOIN units u USING (gid));
 
+-- only with loading
 INSERT INTO run_loads
 SELECT k.run_id, l.attempt, u.uuid, l.from_ms * 1000, c.hour_ms * 1000,
     greatest(l.seen_ms, max(s.until_ms)) * 1000 AS seen_until, greatest(l.grown_ms, max(s.last_grown_ms)) * 1000

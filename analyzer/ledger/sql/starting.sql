@@ -1,6 +1,7 @@
 -- What was seen of each start that touches this chunk: when its processes, its GPU context and its first kernel came.
 -- Hours see no further back than half an hour, so that an image is looked for in the first half hour alone, and kernels
 -- in the last quarter of one.
+-- only with start_ends
 CREATE OR REPLACE TEMP TABLE starts_seen AS
 WITH starts AS (
     SELECT h.rid, h.attempt, h.uid, u.nid, h.from_ms, h.until_ms, least(e.started_ms, h.until_ms) AS started_ms,

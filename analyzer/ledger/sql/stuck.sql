@@ -10,13 +10,16 @@ HAVING sum(until_ms - from_ms) >= $quiet_ms AND count(*) >= 10
     AND min(pcie_in_kb * 1000 // sample_ms) >= $stuck_kb_per_ms * 1000
     AND min(pcie_in_kb * 1000 // sample_ms) * 100 >= max(pcie_in_kb * 1000 // sample_ms) * 99;
 
+-- only with stuck
 UPDATE narrow SET pcie_in_kb = NULL, pcie_out_kb = NULL FROM stuck s
 WHERE s.uid = narrow.uid AND s.hour_ms = narrow.from_ms // 3600000 * 3600000;
 
+-- only with not_evaluated
 DELETE FROM not_evaluated WHERE rule = 'PCIe traffic' AND hour >= $from_us AND hour < $until_us
     AND (subject, hour // 1000) IN (SELECT (n.node, c.hour_ms) FROM chunk c JOIN units u USING (gid)
         JOIN nodes n USING (nid));
 
+-- only with stuck
 INSERT INTO not_evaluated
 SELECT DISTINCT s.hour_ms * 1000, n.node, 'PCIe traffic',
     'a sensor that is not broken: the PCIe reading of a GPU never moves while it is idle'

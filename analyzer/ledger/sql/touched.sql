@@ -2,6 +2,7 @@
 -- `touched` holds spans of hours, numbered from 1970; the tables of hosts have been put into it before.
 
 -- A GPU's own samples; of those that come late what lies on either side too, since that was looked at without them.
+-- only with newly_sampled
 INSERT INTO touched
 SELECT u.gid, if(is_late, first_at - $margin_us, first_at) // 3600000000,
     (if(is_late, last_at + $margin_us, last_at) - 1) // 3600000000
@@ -10,6 +11,7 @@ FROM (SELECT n.gpu_uuid, n.first_at, n.last_at, coalesce(n.first_at < g.last_at,
 JOIN units u ON u.uuid = s.gpu_uuid;
 
 -- Who was starting as an hour ended, or had just begun to work: what follows says whether it went on to load.
+-- only with run_loads|run_gpus
 CREATE OR REPLACE TEMP TABLE starting_at AS
 SELECT DISTINCT s.gpu_uuid, n.node, u.gid, s.hour FROM (
     SELECT gpu_uuid, hour FROM run_loads
@@ -18,12 +20,14 @@ SELECT DISTINCT s.gpu_uuid, n.node, u.gid, s.hour FROM (
     WHERE first_active_at % 3600000000 >= 3600000000 - $starting_ms * 1000
 ) s JOIN units u ON u.uuid = s.gpu_uuid JOIN nodes n USING (nid);
 
+-- only with newly_sampled, starting_at
 INSERT INTO touched
 SELECT s.gid, s.hour // 3600000000, n.hour
 FROM newly_sampled n JOIN starting_at s ON s.gpu_uuid = n.gpu_uuid AND s.hour = (n.hour - 1) * 3600000000
 WHERE n.first_at - n.hour * 3600000000 < $margin_us;
 
 -- Quiet is seen whole: where it may reach over from an hour that is booked, by who held the GPU then.
+-- only with ledger_hours, newly_sampled
 CREATE OR REPLACE TEMP TABLE quiet_edges AS
 SELECT n.gpu_uuid, n.hour, n.first_at FROM newly_sampled n
 WHERE n.begins_quiet AND n.first_at - n.hour * 3600000000 < $margin_us
@@ -33,6 +37,7 @@ WHERE n.begins_quiet AND n.first_at - n.hour * 3600000000 < $margin_us
     AND (n.gpu_uuid, n.hour - 1) NOT IN (SELECT (gpu_uuid, hour) FROM newly_sampled);
 
 -- What a serving stack said touches the GPUs of its run, whosever host read it, and the silence around it.
+-- only with service_samples, service_runs
 INSERT INTO touched
 SELECT DISTINCT u.gid, s.first_hour, s.last_hour FROM (
     SELECT DISTINCT k.rid, (t.started_at - $margin_us) // 3600000000 AS first_hour,
@@ -44,12 +49,14 @@ SELECT DISTINCT u.gid, s.first_hour, s.last_hour FROM (
     JOIN units u ON u.uuid = a.gpu_uuid;
 
 -- Where nobody declares what is owned, a GPU is from when it was first seen until it was last seen: what lies between.
+-- only with newly_sighted, gpus_sighted
 INSERT INTO touched
 SELECT u.gid, least(n.first_at, s.first_at) // 3600000000, greatest(n.last_at, s.last_at) // 3600000000
 FROM newly_sighted n JOIN gpus_sighted s USING (gpu_uuid) JOIN units u ON u.uuid = n.gpu_uuid
 WHERE n.first_at < s.first_at OR n.last_at > s.last_at + 3600000000;
 
 -- A GPU that is seen for the first time was not "never seen" before: silence has another name then.
+-- only with newly_sighted
 INSERT INTO touched
 SELECT u.gid, k.from_us // 3600000000, k.until_us // 3600000000
 FROM newly_sighted n ANTI JOIN gpus_sighted s USING (gpu_uuid) JOIN units u ON u.uuid = n.gpu_uuid CROSS JOIN known k;

@@ -1,5 +1,6 @@
 -- What is known of each run in each ten minutes: sums of integers, over its GPUs and over the hosts it runs on.
 
+-- only with checkpoints
 CREATE OR REPLACE TEMP TABLE checkpoint_minutes AS
 SELECT k.rid, c.minute // 1000 AS minute_ms, coalesce(c.network_bytes * 2 > c.written_bytes, false) AS over_network
     FROM checkpoints c JOIN run_keys k USING (run_id)
@@ -8,6 +9,7 @@ WHERE c.minute >= $from_us AND c.minute < $until_us;
 -- What runs say of how long their steps waited for data, of the time in which their GPUs worked and saved nothing. A
 -- wait is told when it is over: a word speaks for the time since the run's word before it, in the same hour, so that no
 -- hour needs another's; else for its own interval. A window of which less than half is told is not.
+-- only with progress
 CREATE OR REPLACE TEMP TABLE data_waits AS
 WITH words AS (
     SELECT k.rid, p.node, p.started_at // 1000 AS started_ms, p.ended_at // 1000 AS until_ms,
@@ -106,6 +108,7 @@ WITH wide AS (
 )
 SELECT s.rid, s.uid, t.* FROM told t JOIN slices s USING (sid);
 
+-- only with work
 CREATE OR REPLACE TEMP TABLE gpu_windows AS
 SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) AS shares_ms, sum(activity) AS activity,
     sum(still_ms) AS still_ms, sum(short_ms) AS short_ms, sum(spin_ms) AS spin_ms,
@@ -128,6 +131,7 @@ FROM (SELECT *, max(gpus) OVER (PARTITION BY rid, window_ms) AS most FROM minute
 
 -- GPUs that rest and have memory in use while others of their run spin, and the cores of the busiest process on them:
 -- it may join yet.
+-- only with quiet_memory, stuck_windows
 CREATE OR REPLACE TEMP TABLE resting_windows AS
 WITH resting AS (
     SELECT DISTINCT s.rid, s.uid,
@@ -146,12 +150,14 @@ WITH resting AS (
 SELECT rid, window_ms, count(DISTINCT uid) AS resting_gpus, max(cores)::BIGINT AS resting_cores_milli
 FROM resting LEFT JOIN used USING (rid, uid, window_ms) GROUP BY ALL;
 
+-- only with progress
 CREATE OR REPLACE TEMP TABLE step_windows AS
 SELECT k.rid, p.started_at // 600000000 * 600000 AS window_ms, amount(sum(p.steps)) AS steps
 FROM progress p JOIN run_names k ON k.run_id = p.run_id AND p.started_at >= k.from_us AND p.started_at < k.until_us
 WHERE p.started_at >= $from_us AND p.started_at < $until_us GROUP BY ALL;
 
 -- How each rank stands among its run's, in the middle and at both ends: the odd one out holds up the others.
+-- only with gpu_windows
 CREATE OR REPLACE TEMP TABLE rank_windows AS
 WITH ranks AS (
     SELECT rid, window_ms, uid, activity // ms AS activity, still_ms * 1000 // ms AS still, power // ms AS power
@@ -163,21 +169,22 @@ WITH ranks AS (
 ), spread AS (
     SELECT r.*, m.activity AS activity_median, m.still AS still_median, m.power AS power_median,
         abs(r.activity - m.activity) AS activity_off, abs(r.still - m.still) AS still_off,
-            abs(r.power - m.power) AS power_off
-    FROM ranks r JOIN middle m USING (rid, window_ms)
+            abs(r.power - m.power) AS power_off, u.uuid
+    FROM ranks r JOIN middle m USING (rid, window_ms) JOIN units u USING (uid)
 )
 SELECT rid, window_ms, any_value(activity_median)::BIGINT AS activity_median,
     any_value(still_median)::BIGINT AS still_median, any_value(power_median)::BIGINT AS power_median,
     max(activity)::BIGINT AS activity_most, max(still)::BIGINT AS still_most, max(power)::BIGINT AS power_most,
     quantile_disc(activity_off, 0.5)::BIGINT AS activity_spread, quantile_disc(still_off, 0.5)::BIGINT AS still_spread,
         quantile_disc(power_off, 0.5)::BIGINT AS power_spread,
-    arg_max(uid, (activity, -uid)) AS active_uid, arg_max(uid, (still, -uid)) AS still_uid, arg_max(uid, (power, -uid))
-        FILTER (power IS NOT NULL) AS power_uid
+    arg_max(uuid, (activity, -uid)) AS active_gpu, arg_max(uuid, (still, -uid)) AS still_gpu,
+    arg_max(uuid, (power, -uid)) FILTER (power IS NOT NULL) AS power_gpu
 FROM spread GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE run_nodes AS
 SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING (uid);
 
+-- only with host_samples|disk_samples|network_samples
 CREATE OR REPLACE TEMP TABLE host_windows AS
 WITH hosts AS (
     SELECT n.nid, started_at // 600000000 * 600000 AS window_ms,
@@ -217,6 +224,7 @@ WITH hosts AS (
 SELECT * FROM hosts FULL JOIN disks USING (nid, window_ms) FULL JOIN links USING (nid, window_ms);
 
 -- A process on several GPUs tells its processor time beside each of them: it is taken once.
+-- only with process_samples
 CREATE OR REPLACE TEMP TABLE process_windows AS
 WITH processes AS (
     SELECT k.rid, started_at // 600000000 * 600000 AS window_ms, m.nid, pid, hash(gpu_uuid) AS gpu,
@@ -240,6 +248,7 @@ FROM once JOIN (SELECT rid, window_ms, count(DISTINCT gpu) AS gpus_alive FROM pr
 GROUP BY ALL;
 
 -- The video decoder is no part of utilization, and few runs use it.
+-- only with gpu_windows
 CREATE OR REPLACE TEMP TABLE decoder_windows AS
 WITH used AS (
     SELECT u.uid, s.started_at // 600000000 * 600000 AS window_ms,
@@ -251,6 +260,7 @@ WITH used AS (
 SELECT g.rid, g.window_ms, max(least(1000, decoder * 600000 // g.ms))::BIGINT AS decoder
 FROM used JOIN gpu_windows g USING (uid, window_ms) WHERE g.ms > 0 GROUP BY ALL;
 
+-- only with run_samples
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     amount(sum(milli(cpu_seconds)) * 1000000 // greatest(sum(ended_at - started_at), 1)
@@ -265,11 +275,13 @@ FROM run_samples s JOIN nodes m USING (node) JOIN chunk_nodes USING (nid) JOIN r
     AND s.started_at >= k.from_us AND s.started_at < k.until_us
 WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 
+-- only with dips
 CREATE OR REPLACE TEMP TABLE dip_windows AS
 SELECT s.rid, d.from_ms // 600000 * 600000 AS window_ms, count(*) AS dips, count(*) FILTER (d.refilled) AS refills
 FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.until_ms > d.from_ms AND s.rid IS NOT NULL
     GROUP BY ALL;
 
+-- only with gpu_windows
 CREATE OR REPLACE TEMP TABLE run_windows_here AS
 WITH gpus AS (
     SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms,
@@ -306,8 +318,7 @@ SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms),
     c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
     t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps,
     u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
-    r.* EXCLUDE (rid, window_ms, active_uid, still_uid, power_uid), a.uuid AS active_gpu, s.uuid AS still_gpu,
-        w.uuid AS power_gpu
+    r.* EXCLUDE (rid, window_ms)
 FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
 LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
 LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
@@ -316,5 +327,3 @@ LEFT JOIN stuck_windows o USING (rid, window_ms) LEFT JOIN resting_windows x USI
 LEFT JOIN step_windows i USING (rid, window_ms)
 LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
-LEFT JOIN units a ON a.uid = r.active_uid LEFT JOIN units s ON s.uid = r.still_uid LEFT
-    JOIN units w ON w.uid = r.power_uid

@@ -1,5 +1,6 @@
 -- The run's own yardstick: how busy its GPUs are when nothing holds them up, known from all its hours up to this one.
 
+-- only with run_activity
 DELETE FROM run_activity WHERE hour >= $from_us AND hour < $until_us
     AND (run_id, hour // 1000) IN (SELECT (run_id, hour_ms) FROM remade);
 

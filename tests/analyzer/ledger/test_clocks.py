@@ -3,17 +3,19 @@
 Boards at their own limit of power do what they are built for; their clock under load is below the driver's highest.
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from analyzer.ledger.boards import BOARDS
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 
 T = MONDAY
-RUN = "slurm/alpha/1"
 MHZ = 1e6
+Board = tuple[str, float, int, int]
 
 # Kinds, their limit as delivered, their highest clock by the driver, and their clock under an ordinary load.
-ORDINARY = (
+ORDINARY: tuple[Board, ...] = (
     ("RTX-3090-24GB", 350.0, 2100, 1650),
     ("RTX-4090-24GB", 450.0, 3105, 2475),
     ("T4-16GB", 70.0, 1590, 930),
@@ -31,32 +33,53 @@ ORDINARY = (
 def slowed(sku: str, limit: float, highest: int, clock: int, values: dict[str, float], every: int = 10_000_000) -> int:
     """Return the milliseconds of a GPU-hour that are booked as throttled."""
     fleet = Fleet()
-    fleet.own("n1", ["G1"], sku)
-    fleet.add(
-        "inventory",
-        [{"node": "n1", "gpu_uuid": "G1", "sku": sku, "power_limit_watts": limit, "started_at": T, "ended_at": T + 1}],
-    )
-    fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
-    told: dict[str, object] = {"sm_clock_hertz": clock * MHZ, "sm_clock_reference_hertz": highest * MHZ, **values}
-    fleet.sample("n1", "G1", T, T + HOUR, every, **told)
+    _hold(fleet, "G1", (sku, limit, highest, clock), values, every)
     fleet.analyze()
     return sum(ms for (state, _), ms in fleet.states().items() if state == "throttled")
 
 
-@pytest.mark.parametrize(("sku", "limit", "highest", "clock"), ORDINARY)
+def _hold(fleet: Fleet, gpu: str, board: Board, values: dict[str, float], every: int) -> None:
+    """Let a run hold the GPU of a host, named as that, for an hour."""
+    sku, limit, highest, clock = board
+    made = {"gpu_uuid": gpu, "sku": sku, "power_limit_watts": limit}
+    fleet.own(gpu, [gpu], sku)
+    fleet.add("inventory", [{"node": gpu, **made, "started_at": T, "ended_at": T + 1}])
+    fleet.hold(f"slurm/alpha/{gpu}", gpu, [gpu], T, T + HOUR)
+    told: dict[str, object] = {"sm_clock_hertz": clock * MHZ, "sm_clock_reference_hertz": highest * MHZ, **values}
+    fleet.sample(gpu, gpu, T, T + HOUR, every, **told)
+
+
+def _slowed_each(values: Callable[[float], dict[str, float]], every: int = 10_000_000) -> dict[str, int]:
+    """Return the same of each ordinary board, side by side in one store; what they are told depends on their limit."""
+    fleet = Fleet()
+    for number, board in enumerate(ORDINARY):
+        _hold(fleet, f"{board[0]}/{number}", board, values(board[1]), every)
+    fleet.analyze()
+    with fleet.store.session() as session:
+        rows = session.rows(
+            """
+            SELECT gpu_uuid, coalesce(sum(milliseconds) FILTER (state = 'throttled'), 0)::BIGINT
+            FROM ledger GROUP BY gpu_uuid
+            """
+        )
+    assert len(rows) == len(ORDINARY)
+    return dict(rows)
+
+
 @pytest.mark.parametrize("seconds", [10, 60])
-def test_a_board_at_its_own_limit_loses_nothing(sku: str, limit: float, highest: int, clock: int, seconds: int) -> None:
+def test_a_board_at_its_own_limit_loses_nothing(seconds: int) -> None:
     """The driver counts all of its time as held down for power, and its clock is far below the highest."""
-    power = {"power_watts": 0.97 * limit, "throttle_power_seconds": float(seconds)}
-    assert slowed(sku, limit, highest, clock, power, seconds * 1_000_000) == 0
+    lost = _slowed_each(
+        lambda limit: {"power_watts": 0.97 * limit, "throttle_power_seconds": float(seconds)}, seconds * 1_000_000
+    )
+    assert {gpu: ms for gpu, ms in lost.items() if ms} == {}
 
 
 @pytest.mark.parametrize("share", [0.5, 0.69, 0.75, 0.9])
-@pytest.mark.parametrize(("sku", "limit", "highest", "clock"), ORDINARY)
-def test_moments_of_throttling_are_moments(sku: str, limit: float, highest: int, clock: int, share: float) -> None:
+def test_moments_of_throttling_are_moments(share: float) -> None:
     """5 ms in 10 s: at most that much of the time is lost, whatever the clock."""
-    told = {"power_watts": share * limit, "throttle_power_seconds": 0.005}
-    assert slowed(sku, limit, highest, clock, told) <= 3_600_000 * 0.0005 * 2
+    lost = _slowed_each(lambda limit: {"power_watts": share * limit, "throttle_power_seconds": 0.005})
+    assert {gpu: ms for gpu, ms in lost.items() if ms > 3_600_000 * 0.0005 * 2} == {}
 
 
 def test_what_is_lost_is_weighted_by_how_long_it_was() -> None:

@@ -11,7 +11,7 @@ from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.causes.input_starvation import by_own_word
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
-from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 START, END = MONDAY, MONDAY + HOUR
 POINT = 0.01
@@ -158,19 +158,24 @@ def test_it_is_the_same_however_late_and_in_however_many_passes_it_came() -> Non
     assert at_once.states()["starved", "unknown"] == pytest.approx(2 * 3 * 3_600_000 * 2 / 14, rel=POINT)
 
 
-@pytest.mark.parametrize("wait", [-1.0, float("nan"), float("inf"), 1e300, 1e9])
-def test_a_word_that_cannot_be_is_none(wait: float) -> None:
+def test_a_word_that_cannot_be_is_none() -> None:
     """What stands in a store was not always checked; and nobody waits for longer than he lives."""
-    fleet = Fleet()
-    fleet.own("n0", ["G0"])
-    fleet.hold("slurm/alpha/0", "n0", ["G0"], START, END)
-    fleet.sample("n0", "G0", START, END, utilization_ratio=0.6, utilization_zero_ratio=0.4)
-    row = {"node": "n0", "run_id": "slurm/alpha/0", "data_wait_seconds": wait}
-    fleet.add("progress", [row | {"started_at": START, "ended_at": START + 40 * 365 * 24 * HOUR}])
-    fleet.analyze(END)
-    starved = sum(ms for (state, _), ms in fleet.states().items() if state == "starved")
-    assert starved <= 0.4 * 3_600_000
-    assert starved == 0 or wait == 1e9
+    store, run = Fleet(), "slurm/alpha/0"
+    each: dict[float, Beside] = {}
+    for wait in (-1.0, float("nan"), float("inf"), 1e300, 1e9):
+        fleet = each[wait] = Beside(store, f"~{wait}")
+        fleet.own("n0", ["G0"])
+        fleet.hold(run, "n0", ["G0"], START, END)
+        fleet.sample("n0", "G0", START, END, utilization_ratio=0.6, utilization_zero_ratio=0.4)
+        row = {"node": "n0", "run_id": run, "data_wait_seconds": wait}
+        fleet.add("progress", [row | {"started_at": START, "ended_at": START + 40 * 365 * 24 * HOUR}])
+    store.analyze(END)
+    for wait, fleet in each.items():
+        states = fleet.states(run)
+        starved = sum(ms for (state, _), ms in states.items() if state == "starved")
+        assert sum(states.values()) == 3_600_000
+        assert starved <= 0.4 * 3_600_000
+        assert starved == 0 or wait == 1e9
 
 
 def window(**values: object) -> RunWindow:

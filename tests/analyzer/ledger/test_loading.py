@@ -1,11 +1,11 @@
 """How long a start lasts: as long as something is seen to load, and no longer than that."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 Row = dict[str, Any]
 
@@ -53,42 +53,65 @@ def _minutes(fleet: Fleet, run: str = RUN) -> dict[str, int]:
     """Return a run's GPU-minutes by state, once all is booked and balanced."""
     fleet.analyze()
     assert fleet.unbalanced() == []
+    return _by_state(fleet, run)
+
+
+def _by_state(fleet: Fleet, run: str = RUN) -> dict[str, int]:
     found: dict[str, int] = {}
     for (state, _), ms in fleet.states(run).items():
         found[state] = found.get(state, 0) + ms
     return {state: ms // MINUTE_MS for state, ms in found.items()}
 
 
-def _held(sku: str = "H100-80GB", run: str = RUN, end: int = T + 4 * HOUR, **more: Any) -> Fleet:
-    fleet = Fleet()
+def _minutes_each(cases: Iterable[tuple[Any, ...]], tell: Callable[..., None]) -> list[dict[str, int]]:
+    """Return the same of each case, told of a fleet of its own; all lie in one store, and one pass judges them."""
+    store = Fleet()
+    each = []
+    for number, case in enumerate(cases):
+        each.append(Beside(store, f"~{number}"))
+        tell(each[-1], *case)
+    store.analyze()
+    assert store.unbalanced() == []
+    return [_by_state(fleet) for fleet in each]
+
+
+def _held(
+    sku: str = "H100-80GB", run: str = RUN, end: int = T + 4 * HOUR, fleet: Fleet | None = None, **more: Any
+) -> Fleet:
+    fleet = fleet or Fleet()
     fleet.own("n1", ["G1", "G2"], sku=sku)
     fleet.hold(run, "n1", ["G1", "G2"], T, end, **more)
     return fleet
 
 
-@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
-def test_a_gpu_whose_memory_grows_is_starting(sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
+def test_a_gpu_whose_memory_grows_is_starting() -> None:
     """Weights from a network file system take longer than a quarter of an hour: nobody left that GPU unused."""
-    fleet, every, work = _held(sku), seconds * SECOND, T + minutes * MINUTE
-    for gpu in ("G1", "G2"):
-        _grow(fleet, gpu, work, every, size * GB, has_sm)
-        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
-    found = _minutes(fleet)
-    assert found["starting"] == 2 * minutes
-    assert "held_idle" not in found
+
+    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
+        _held(sku, fleet=fleet)
+        every, work = seconds * SECOND, T + minutes * MINUTE
+        for gpu in ("G1", "G2"):
+            _grow(fleet, gpu, work, every, size * GB, has_sm)
+            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+
+    found = _minutes_each(NEIGHBOURS, tell)
+    assert [each["starting"] for each in found] == [2 * minutes for _, _, minutes, _, _ in NEIGHBOURS]
+    assert not any("held_idle" in each for each in found)
 
 
-@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
-def test_a_gpu_whose_peer_is_filled_first_starts_with_it(
-    sku: str, seconds: int, minutes: int, size: int, has_sm: bool
-) -> None:
+def test_a_gpu_whose_peer_is_filled_first_starts_with_it() -> None:
     """A model that is spread over several GPUs fills one after another."""
-    fleet, every, work = _held(sku), seconds * SECOND, T + minutes * MINUTE
-    _grow(fleet, "G1", work, every, size * GB, has_sm)
-    fleet.sample("n1", "G2", T, work, every=every, **_still(has_sm, GB))
-    for gpu in ("G1", "G2"):
-        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
-    assert _minutes(fleet)["starting"] == 2 * minutes
+
+    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
+        _held(sku, fleet=fleet)
+        every, work = seconds * SECOND, T + minutes * MINUTE
+        _grow(fleet, "G1", work, every, size * GB, has_sm)
+        fleet.sample("n1", "G2", T, work, every=every, **_still(has_sm, GB))
+        for gpu in ("G1", "G2"):
+            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+
+    found = _minutes_each(NEIGHBOURS, tell)
+    assert [each["starting"] for each in found] == [2 * minutes for _, _, minutes, _, _ in NEIGHBOURS]
 
 
 READS: list[tuple[str, Callable[[int], Row]]] = [
@@ -105,13 +128,18 @@ READS: list[tuple[str, Callable[[int], Row]]] = [
 def test_a_host_that_reads_or_computes_for_a_run_without_work_loads(seconds: int) -> None:
     """Weights go into the memory of the host first, and a compiler needs processors alone: the GPU's memory rests."""
     every, work = seconds * SECOND, T + 48 * MINUTE
-    for table, values in READS:
-        fleet = _held()
+
+    def tell(fleet: Fleet, table: str, values: Callable[[int], Row]) -> None:
+        _held(fleet=fleet)
         _tell(fleet, table, T, work, every, **values(seconds * 1000))
         for gpu in ("G1", "G2"):
             fleet.sample("n1", gpu, T, work, every=every, **_still(True, GB))
             fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every)
-        assert _minutes(fleet)["starting"] == 2 * 48, table
+
+    found = _minutes_each(READS, tell)
+    assert [(table, each["starting"]) for (table, _), each in zip(READS, found, strict=True)] == [
+        (table, 2 * 48) for table, _ in READS
+    ]
 
 
 @pytest.mark.parametrize("seconds", [10, 30])
@@ -171,17 +199,19 @@ def test_a_job_that_computes_on_processors_for_hours_does_not_load() -> None:
     assert _minutes(fleet) == {"starting": 120, "held_idle": 360}
 
 
-@pytest.mark.parametrize(("seconds", "activity"), [(10, 0.03), (60, 0.02), (240, 0.045)])
-def test_a_gpu_that_hardly_works_is_not_loading(seconds: int, activity: float) -> None:
+def test_a_gpu_that_hardly_works_is_not_loading() -> None:
     """One core feeds it a little, for hours, and its memory rests: that core is its work."""
-    fleet, every = _held(), seconds * SECOND
-    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=63.0)
-    hardly = {"utilization_ratio": activity, "utilization_zero_ratio": 1 - activity, "sm_active_ratio": None}
-    fleet.sample("n1", "G1", T, T + 4 * HOUR, every=every, **hardly, memory_used_bytes=2 * GB)
-    fleet.sample("n1", "G2", T, T + 4 * HOUR, every=every, **_still(False, 3 * 10**6))
-    found = _minutes(fleet)
-    assert found["starting"] == 30
-    assert found["held_idle"] == 225
+
+    def tell(fleet: Fleet, seconds: int, activity: float) -> None:
+        _held(fleet=fleet)
+        every = seconds * SECOND
+        _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=63.0)
+        hardly = {"utilization_ratio": activity, "utilization_zero_ratio": 1 - activity, "sm_active_ratio": None}
+        fleet.sample("n1", "G1", T, T + 4 * HOUR, every=every, **hardly, memory_used_bytes=2 * GB)
+        fleet.sample("n1", "G2", T, T + 4 * HOUR, every=every, **_still(False, 3 * 10**6))
+
+    found = _minutes_each([(10, 0.03), (60, 0.02), (240, 0.045)], tell)
+    assert [(each["starting"], each["held_idle"]) for each in found] == [(30, 225)] * 3
 
 
 def test_a_load_that_pauses_for_longer_than_a_start_takes_is_over() -> None:
@@ -204,23 +234,25 @@ def test_a_person_who_computes_in_a_session_does_not_load() -> None:
     assert _minutes(fleet)["starting"] == 15
 
 
-@pytest.mark.parametrize(("sku", "seconds", "minutes", "size", "has_sm"), NEIGHBOURS)
-def test_kernels_before_the_memory_is_there_are_no_work(
-    sku: str, seconds: int, minutes: int, size: int, has_sm: bool
-) -> None:
+def test_kernels_before_the_memory_is_there_are_no_work() -> None:
     """Weights are unpacked and graphs captured on the GPU: a tenth of it is busy, and then its memory grows."""
-    fleet, every, loaded = _held(sku), seconds * SECOND, T + minutes * MINUTE
-    work = loaded + 10 * MINUTE
-    capturing: Row = {
-        "utilization_ratio": 0.2,
-        "utilization_zero_ratio": 0.8,
-        "sm_active_ratio": 0.1 if has_sm else None,
-    }
-    for gpu in ("G1", "G2"):
-        _grow(fleet, gpu, loaded, every, size * GB, has_sm)
-        fleet.sample("n1", gpu, loaded, work, every=every, **capturing, memory_used_bytes=(size + 10) * GB)
-        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 16) * GB))
-    assert _minutes(fleet)["starting"] == 2 * (minutes + 10)
+
+    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
+        _held(sku, fleet=fleet)
+        every, loaded = seconds * SECOND, T + minutes * MINUTE
+        work = loaded + 10 * MINUTE
+        capturing: Row = {
+            "utilization_ratio": 0.2,
+            "utilization_zero_ratio": 0.8,
+            "sm_active_ratio": 0.1 if has_sm else None,
+        }
+        for gpu in ("G1", "G2"):
+            _grow(fleet, gpu, loaded, every, size * GB, has_sm)
+            fleet.sample("n1", gpu, loaded, work, every=every, **capturing, memory_used_bytes=(size + 10) * GB)
+            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 16) * GB))
+
+    found = _minutes_each(NEIGHBOURS, tell)
+    assert [each["starting"] for each in found] == [2 * (minutes + 10) for _, _, minutes, _, _ in NEIGHBOURS]
 
 
 def test_a_replica_that_has_loaded_for_long_waits_for_requests() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analyzer.findings.ledger_findings import findings
 from analyzer.settings.settings import Settings
-from tests.analyzer.ledger.fleet import HOUR, MINUTE, Fleet
+from tests.analyzer.ledger.fleet import HOUR, MINUTE, Beside, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, replica, says, working
 
 MINUTE_MS = 60_000
@@ -199,19 +199,25 @@ def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used(
     assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, state: 2_700_000}
 
 
-@pytest.mark.parametrize(("gpus", "seconds", "memory"), [(1, 60, 2**30), (4, 30, 60 * 2**30), (8, 300, 12 * 2**30)])
-def test_a_service_by_its_name_alone_is_idle(gpus: int, seconds: int, memory: int) -> None:
+def test_a_service_by_its_name_alone_is_idle() -> None:
     """Pods called sd-serving held GPUs for weeks: no stack told of them, nothing ran, and nothing was avoidable."""
-    fleet, names = Fleet(), [f"G{gpu}" for gpu in range(gpus)]
-    fleet.own("n1", names)
-    fleet.hold("kubernetes/prod/1", "n1", names, T, T + 6 * HOUR, name="sd-serving", scheduler="kubernetes")
-    for gpu in names:
-        fleet.sample("n1", gpu, T, T + 6 * HOUR, every=seconds * 10**6, **(RESTS | {"memory_used_bytes": memory}))
-    fleet.analyze()
-    assert fleet.states() == {
-        ("starting", "model_load"): gpus * 900_000,
-        ("held_idle", "never_used"): gpus * (6 * HOUR_MS - 900_000),
-    }
+    store, run = Fleet(), "kubernetes/prod/1"
+    cases = [(1, 60, 2**30), (4, 30, 60 * 2**30), (8, 300, 12 * 2**30)]
+    each = [Beside(store, f"~{number}") for number in range(len(cases))]
+    for number, (fleet, (gpus, seconds, memory)) in enumerate(zip(each, cases, strict=True)):
+        names = [f"G{gpu}" for gpu in range(gpus)]
+        fleet.own("n1", names)
+        fleet.hold(run, "n1", names, T, T + 6 * HOUR, name=f"sd-serving-{number}", scheduler="kubernetes")
+        for gpu in names:
+            fleet.sample("n1", gpu, T, T + 6 * HOUR, every=seconds * 10**6, **(RESTS | {"memory_used_bytes": memory}))
+    store.analyze()
+    assert [fleet.states(run) for fleet in each] == [
+        {
+            ("starting", "model_load"): gpus * 900_000,
+            ("held_idle", "never_used"): gpus * (6 * HOUR_MS - 900_000),
+        }
+        for gpus, _, _ in cases
+    ]
 
 
 @pytest.mark.parametrize(("memory", "is_declared"), [(30 * 2**30, False), (10**7, False), (10**7, True)])

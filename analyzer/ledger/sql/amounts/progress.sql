@@ -1,4 +1,5 @@
 -- What runs said of themselves, host by host, by the hour in which each interval began.
+-- only with progress
 CREATE OR REPLACE TEMP TABLE progress_new AS
 WITH told AS (
     SELECT p.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, p.run_id) AS run_id, p.node,

@@ -1,4 +1,5 @@
 -- What services said that they did, and how they kept what they promised, by the hour in which each interval began.
+-- only with service_samples
 CREATE OR REPLACE TEMP TABLE served_new AS
 SELECT s.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, s.run_id) AS run_id, s.node,
     amount(sum(s.requests)) AS requests,
@@ -18,6 +19,7 @@ FROM service_samples s LEFT JOIN amount_names k ON k.alias = s.run_id AND s.star
 LEFT JOIN runs r ON r.run_id = coalesce(k.run_id, s.run_id)
 WHERE s.started_at >= $from_us AND s.started_at < $until_us GROUP BY ALL;
 
+-- only with service_samples
 CREATE OR REPLACE TEMP TABLE latency_new AS
 WITH told AS (
     SELECT s.started_at // 3600000000 * 3600000000 AS hour, coalesce(k.run_id, s.run_id) AS run_id, s.engine,

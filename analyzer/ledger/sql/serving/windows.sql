@@ -1,6 +1,7 @@
 -- What serving stacks said of themselves in each ten minutes of each run, by every name that hosts have for it: sums of
 -- whole numbers, with a bound on each so that none overflows (least() would pass over what is null). A row is of one
 -- replica, so that milliseconds here are those of replicas.
+-- only with service_samples, service_runs
 CREATE OR REPLACE TEMP TABLE service_windows AS
 WITH told AS (
     SELECT k.rid, s.started_at // 600000000 * 600000 AS window_ms, (s.ended_at - s.started_at) // 1000 AS ms,
@@ -31,6 +32,7 @@ SELECT rid, window_ms, amount(sum(requests)) AS requests,
 FROM told GROUP BY ALL;
 
 -- Which pod, task or replica within its run a GPU was given to from when on; schedulers that know of none leave it out.
+-- only with service_runs
 CREATE OR REPLACE TEMP TABLE service_members AS
 SELECT k.rid, u.uid, a.started_at // 1000 AS from_ms, max(a.member) AS member
 FROM allocations a JOIN run_names k ON k.run_id = a.run_id AND a.started_at >= k.from_us AND a.started_at < k.until_us
