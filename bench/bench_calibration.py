@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, DIGEST, INPUTS, SUSPECTED_PERMILLE
-from bench.causes.judged import Told, told
+from analyzer.ledger.causes.witnesses import BOOKED_PERMILLE, DIGEST, SUSPECTED_PERMILLE
+from bench.causes.judged import OF_INPUT, Told, told
 from bench.causes.labelled import published, simulated
 from bench.machine import add_record, keep, machine
 
@@ -56,7 +56,7 @@ def counted(runs: Iterable[Sequence[Told]]) -> list[dict[str, object]]:
     for word, is_input in (("inputs", True), ("others", False)):
         for low, high in pairwise(BINS):
             of_runs = [
-                [one for one in run if (one.cause in INPUTS) is is_input and low <= one.share < high] for run in named
+                [one for one in run if (one.cause in OF_INPUT) is is_input and low <= one.share < high] for run in named
             ]
             inside = [one for run in of_runs for one in run]
             rows.append(

@@ -7,12 +7,14 @@ from itertools import groupby
 from agent.wire.units import HOUR_MS
 from analyzer.ledger.causes import input_starvation
 from analyzer.ledger.causes.input_starvation import InputJudgement, Sign
+from analyzer.ledger.causes.witnesses import INPUTS
 from analyzer.ledger.classifier import Classifier
 from analyzer.ledger.thresholds import CONTEXT_MS, Thresholds
 from analyzer.ledger.windows import RunFacts
 from bench.causes.labelled import LabelledRun, LabelledWindow
 
 LIMITS = Thresholds()
+OF_INPUT = INPUTS | {input_starvation.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,9 @@ class Told:
 
     @property
     def is_right(self) -> bool:
-        """Say whether the cause is one that may rightly be told."""
-        return self.cause in self.causes or self.cause in self.suspects
+        """Say whether the cause is one that may rightly be told; of input alone, whether it is any of its causes."""
+        is_input = self.cause == input_starvation.UNKNOWN and not INPUTS.isdisjoint(self.causes)
+        return is_input or self.cause in self.causes or self.cause in self.suspects
 
 
 def hours(run: LabelledRun) -> Iterator[Hour]:

@@ -18,6 +18,7 @@ from analyzer.ledger.causes.witnesses import (
     NOT_A_HABIT_DECIBANS,
     SUSPECTED_PERMILLE,
     TABLE,
+    TOGETHER_PERMILLE,
     WIDTH,
 )
 from analyzer.ledger.windows import RunWindow
@@ -119,9 +120,10 @@ class Windows:
         named = np.where(seen, shares, -1)[:, _BY_NAME]
         likeliest = _BY_NAME[named.argmax(axis=1)]
         top = named.max(axis=1)
+        of_inputs = np.where(seen & _IS_INPUT, shares, 0).sum(axis=1)
         return [
-            _told(CAUSES[which], int(share), truth)
-            for which, share, truth in zip(likeliest, top, self.truths, strict=True)
+            _told(CAUSES[which], int(share), int(together), truth)
+            for which, share, together, truth in zip(likeliest, top, of_inputs, self.truths, strict=True)
         ]
 
     def _habits(self) -> Floats:
@@ -162,7 +164,9 @@ def _says(window: RunWindow) -> tuple[Floats, list[bool]]:
     return found, [bool(row.own & told.keys() & row.cells.keys()) for row in TABLE]
 
 
-def _told(cause: str, share: int, truth: LabelledWindow) -> Told:
+def _told(cause: str, share: int, of_inputs: int, truth: LabelledWindow) -> Told:
+    if (share < BOOKED_PERMILLE or cause not in INPUTS) and of_inputs >= TOGETHER_PERMILLE:
+        return Told(input_starvation.UNKNOWN, of_inputs, is_booked=True, causes=truth.causes, suspects=truth.suspects)
     if share < SUSPECTED_PERMILLE:
         return Told(None, 0, is_booked=False, causes=truth.causes, suspects=truth.suspects)
     return Told(cause, share, share >= BOOKED_PERMILLE and cause in INPUTS, truth.causes, truth.suspects)

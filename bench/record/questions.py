@@ -81,6 +81,7 @@ UNASKED: dict[str, str] = {
     "import": "needs files, and tests/importing holds what it says",
     "import prometheus": "needs another server",
     "import slurm": "needs Slurm's output",
+    "admin slurm": "needs a Slurm to write to",
     "agent top": "measures this machine",
     "assistant": "its tools are asked",
     "bill prices import": "needs a catalogue",

@@ -163,7 +163,8 @@ def unknown_yet(seconds: float) -> BatchError:
 log = logging.getLogger(__name__)
 # One agent whose clock is ahead is not believed alone, where there are others.
 _NEWEST = """
-SELECT agent, max(sent_at) AS sent_at FROM receipts WHERE batch > ? AND NOT ({own}) GROUP BY agent ORDER BY sent_at DESC
+SELECT agent, max(sent_at) AS sent_at FROM receipts WHERE batch > ? AND sent_at > 0 AND NOT ({own})
+GROUP BY agent ORDER BY sent_at DESC
 """.format(own=" OR ".join(f"starts_with(agent, '{name}')" for name in OWN_SENDERS))
 
 

@@ -74,6 +74,8 @@ def test_a_cause_is_right_that_may_be_told_or_suspected() -> None:
     assert Told("storage", 800, True, seen.causes, seen.suspects).is_right
     assert Told("decoder", 900, False, seen.causes, seen.suspects).is_right
     assert not Told("own_process", 800, False, seen.causes, seen.suspects).is_right
+    assert Told("unknown", 900, True, seen.causes, seen.suspects).is_right
+    assert not Told("unknown", 900, True, (), seen.suspects).is_right
     rows = {(row["causes"], row["from"]): row for row in counted([[Told("storage", 750, True, ("storage",), ())], []])}
     assert (rows["inputs", 750]["right"], rows["inputs", 750]["of_runs"]) == (1, 1)
     assert rows["inputs", 450]["windows"] == 0

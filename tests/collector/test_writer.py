@@ -83,12 +83,18 @@ def test_a_collector_whose_store_refuses_is_not_ready(config: CollectorConfig) -
 def test_a_writer_that_ends_leaves_nobody_waiting(config: CollectorConfig) -> None:
     """Even where its thread cannot begin, whoever submitted gets an answer and not a silence."""
 
-    class Closed(Store):
-        def hot_session(self) -> Session:
-            raise RuntimeError("no session")
+    class Closing(Store):
+        is_closed = False
 
-    with Store.open(config.store) as store:
-        writer = Writer(Closed(store._connection), config)
+        def hot_session(self) -> Session:
+            if self.is_closed:
+                raise RuntimeError("no session")
+            return super().hot_session()
+
+    with Closing.open(config.store) as store:
+        assert isinstance(store, Closing)
+        writer = Writer(store, config)
+        store.is_closed = True
         waiting = _submit(writer, 1, "gpu_samples")
         _run_quietly(writer)
         with pytest.raises(BatchError, match="stopped writing"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sources.mailbox import MESSAGE_BYTES_MAX, NAME_CHARACTERS_MAX, TOTAL_MAX, Message, parse
+from agent.sources.mailbox import MEASURED_MAX, MESSAGE_BYTES_MAX, NAME_CHARACTERS_MAX, TOTAL_MAX, Message, parse
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,10 @@ def test_any_bytes_are_a_message_or_none(line: bytes) -> None:
     )
 )
 def test_any_json_is_a_message_or_none(said: dict[str, object]) -> None:
-    """Of every shape that JSON can have, only whole numbers that can be totals pass."""
+    """Of every shape that JSON can have, only numbers that can be totals pass: whole ones, but for measured seconds."""
     message = parse(json.dumps(said).encode())
     if message is not None:
-        assert all(isinstance(total, int) and 0 <= total <= TOTAL_MAX for total in message.totals.values())
+        counted = {name: total for name, total in message.totals.items() if name != "data_wait_seconds"}
+        assert all(isinstance(total, int) and 0 <= total <= TOTAL_MAX for total in counted.values())
+        assert 0 <= message.totals.get("data_wait_seconds", 0) <= MEASURED_MAX
         assert message.checkpoint is None or 0 < len(message.checkpoint) <= NAME_CHARACTERS_MAX

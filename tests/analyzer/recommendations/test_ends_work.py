@@ -36,6 +36,7 @@ ENDING = re.compile(
 )
 # Where such words may be made: each is held by `sound` (sites.py), or says of nobody's work to end it.
 SAY_SO = {
+    "analyzer/interfaces/mail/compose.py": "what a mail leaves out",
     "agent/wire/serving.py": "the reason with which Triton counts requests that were given up",
     "analyzer/recommendations/artefacts.py": "of those who ask; cuts a GPU on which nothing runs",
     "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
