@@ -1,9 +1,13 @@
-"""One agent's eyes in a process of their own, since the driver library is chosen when a process starts.
+"""One agent's eyes in a process of their own, since a driver library is chosen once in a process, and kept.
 
-Reads one JSON command a line, `{"seconds": 10}`: that much later, read; answers with one JSON line.
+The process that is started here has the agent loaded and no library yet. It becomes a process for each host that is
+asked for through its socket. That reads one JSON command a line, `{"seconds": 10}`: that much later, read; it answers
+with one JSON line.
 """
 
 import json
+import os
+import socket
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -91,5 +95,29 @@ def answer(what: object) -> None:
     sys.stdout.flush()
 
 
+def asked(through: socket.socket) -> dict[str, Any] | None:
+    """Start a process for each host, and tell how one ended; return, in such a process, what it was asked for."""
+    while True:
+        said, descriptors, _, _ = socket.recv_fds(through, 65536, 2)
+        if not said:
+            return None
+        asks = json.loads(said)
+        if "ended" in asks:  # wait status, or null of one that runs
+            pid, status = os.waitpid(asks["ended"], os.WNOHANG)
+            through.send(json.dumps(status if pid else None).encode())
+        elif pid := os.fork():
+            for descriptor in descriptors:
+                os.close(descriptor)
+            through.send(json.dumps(pid).encode())
+        else:
+            through.close()
+            for own, descriptor in enumerate(descriptors):  # its input and output
+                os.dup2(descriptor, own)
+                os.close(descriptor)
+            os.environ.update(asks["environment"])
+            return dict(asks["options"])
+
+
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    if (options := asked(socket.socket(fileno=int(sys.argv[1])))) is not None:
+        main(options)

@@ -2,25 +2,92 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[3]
+
+
+class Starter:
+    """A process that has the agent loaded, with a driver's library to come; it becomes a process for each host.
+
+    What a library's folder is called is read when a process starts, and all else afterwards.
+    """
+
+    def __init__(self, library: Path) -> None:
+        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("child.py")), str(theirs.fileno())],
+            env=os.environ | {"LD_LIBRARY_PATH": str(library), "PYTHONPATH": str(ROOT)},
+            pass_fds=[theirs.fileno()],
+        )
+        theirs.close()
+
+    def start(self, options: dict[str, Any], environment: dict[str, str]) -> "Eyes":
+        """Start a process for a host."""
+        (read, asks), (answers, write) = os.pipe(), os.pipe()
+        said = json.dumps({"options": options, "environment": environment}).encode()
+        socket.send_fds(self._asking, [said], [read, write])
+        for descriptor in (read, write):
+            os.close(descriptor)
+        return Eyes(self, int(self._answer()), os.fdopen(asks, "w"), os.fdopen(answers))
+
+    def ended(self, pid: int) -> int | None:
+        """Return the wait status of a process that has ended, None of one that runs."""
+        self._asking.send(json.dumps({"ended": pid}).encode())
+        status: int | None = json.loads(self._answer())
+        return status
+
+    def close(self) -> None:
+        """End it."""
+        self._asking.close()
+        assert self._process.wait(PATIENCE_SECONDS) == 0
+
+    def _answer(self) -> bytes:
+        said = self._asking.recv(65536)
+        assert said, "the process that starts those with the fake driver has ended"
+        return said
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """The process that looks at one host."""
+
+    starter: Starter
+    pid: int
+    asks: IO[str]
+    answers: IO[str]
+
+    def end(self) -> int:
+        """Ask no more, and return the exit code."""
+        self.asks.close()
+        statuses: list[int] = []
+
+        def has_ended() -> bool:
+            status = self.starter.ended(self.pid)
+            statuses.extend([] if status is None else [status])
+            return status is not None
+
+        until(has_ended, "the process with the fake driver ends")
+        self.answers.close()
+        return os.waitstatus_to_exitcode(statuses[0])
 
 
 @dataclass
 class Host:
     """A scenario, and the agent's eyes on it. Writing the scenario changes what the next `read` sees."""
 
+    starter: Starter
     library: Path
     scenario: Scenario
     directory: Path
@@ -30,7 +97,7 @@ class Host:
     hang_seconds: float = 20.0  # these tests share their cores: only where a call hangs may anybody be in a hurry
     opening_seconds: float = 20.0
     opened: dict[str, Any] = field(default_factory=dict)
-    _child: subprocess.Popen[str] | None = None
+    _child: Eyes | None = None
 
     @property
     def proc(self) -> Path:
@@ -52,11 +119,9 @@ class Host:
         `runs` is whether this machine's own processes are read too, for who holds what.
         """
         child = self._child or self.start()
-        assert child.stdin is not None
-        child.stdin.write(
-            json.dumps({"seconds": seconds, "wall": seconds if wall is None else wall, "runs": runs}) + "\n"
-        )
-        child.stdin.flush()
+        asked = {"seconds": seconds, "wall": seconds if wall is None else wall, "runs": runs}
+        child.asks.write(json.dumps(asked) + "\n")
+        child.asks.flush()
         return self._answer(child)
 
     def rows(self, seconds: float = 10) -> list[dict[str, Any]]:
@@ -69,14 +134,11 @@ class Host:
         rows = self.read(seconds, runs=True)["runs"].get("allocations", [])
         return [(row["gpu_uuid"], row["ended_at"] is None) for row in rows]
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self) -> Eyes:
         """Start the process; `opened` says what opening the driver gave."""
         environment = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(self.library),
             "GPULEDGER_FAKE_NVML": str(self.scenario.path),
             "GPULEDGER_FAKE_NVML_CALLS": str(self.directory / "calls"),
-            "PYTHONPATH": str(ROOT),
         }
         options = {
             "sysfs": str(self.sysfs),
@@ -89,9 +151,7 @@ class Host:
             "quiet": str(self.quiet),
         }
         self.leave_alone()
-        command = [sys.executable, str(Path(__file__).with_name("child.py")), json.dumps(options)]
-        pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._child = subprocess.Popen(command, env=environment, **pipes)
+        self._child = self.starter.start(options, environment)
         self.opened = self._answer(self._child)
         return self._child
 
@@ -109,13 +169,11 @@ class Host:
     def close(self) -> None:
         """End the process, as for a restart; that it ends well is part of every test."""
         if self._child is not None:
-            self._child.communicate(timeout=PATIENCE_SECONDS)
-            assert self._child.returncode == 0
-            self._child = None
+            child, self._child = self._child, None
+            assert child.end() == 0
 
-    def _answer(self, child: subprocess.Popen[str]) -> dict[str, Any]:
-        assert child.stdout is not None
-        line = child.stdout.readline()
+    def _answer(self, child: Eyes) -> dict[str, Any]:
+        line = child.answers.readline()
         assert line, "the process with the fake driver ended without an answer"
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -129,9 +187,17 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("library"))
 
 
+@pytest.fixture(scope="session")
+def starter(fake_nvml: Path) -> Generator[Starter, None, None]:
+    """What starts the process of each host."""
+    starter = Starter(fake_nvml)
+    yield starter
+    starter.close()
+
+
 @pytest.fixture
-def host(fake_nvml: Path, tmp_path: Path) -> Generator[Host, None, None]:
+def host(starter: Starter, fake_nvml: Path, tmp_path: Path) -> Generator[Host, None, None]:
     """A host of two healthy H100s; tests change it before the first reading or between two."""
-    host = Host(fake_nvml, healthy(tmp_path / "scenario", gpus=2), tmp_path, tmp_path / "sys")
+    host = Host(starter, fake_nvml, healthy(tmp_path / "scenario", gpus=2), tmp_path, tmp_path / "sys")
     yield host
     host.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.agent.gpu.conftest import Host
+from tests.agent.gpu.conftest import Host, Starter
 from tests.waiting import until
 
 SECOND = "GPU-00000001-0000-0000-0000-000000000000"
@@ -194,8 +194,10 @@ def test_a_driver_that_is_not_loaded_has_a_reason_in_words(host: Host) -> None:
 
 def test_no_library_at_all_has_a_reason_in_words(host: Host) -> None:
     """Most hosts have no NVIDIA driver, and that is no failure."""
-    host.library = host.directory
+    host.starter = Starter(host.directory)
     host.start()
+    host.close()
+    host.starter.close()
     assert host.opened == {"open": False, "reason": "libnvidia-ml.so.1 is not installed"}
 
 
