@@ -87,12 +87,12 @@ def read_live_view(session: Session, currency: str, timezone: str, node: str | N
     """
     ledger_end(session)
     newest, held, measured, known, named, stretches = statements("interfaces/live/look.sql")
-    hour, booked_ms = _window(session.rows(newest))
-    end = hour + booked_ms * 1000
+    hour, booked_ms, end = _window(session.rows(newest))
+    start = end - booked_ms * 1000  # its beginning, or when its first GPU was first seen
     rows = session.rows(held, {"hour": hour, "node": node})
     if node is not None and not rows:
         raise LedgerError(
-            f"the ledger has no host {node!r} {local(hour, timezone):%H:%M} to {local(end, timezone):%H:%M}"
+            f"the ledger has no host {node!r} {local(start, timezone):%H:%M} to {local(end, timezone):%H:%M}"
         )
     figures = {
         gpu: values for gpu, *values in session.rows(measured, {"since": end - _FIGURES_US, "until": end, "node": node})
@@ -105,23 +105,23 @@ def read_live_view(session: Session, currency: str, timezone: str, node: str | N
     lines = [
         _line(key, of, names, gpus, figures, trends) for key, of in _grouped(rows, by_gpu=node is not None).items()
     ]
-    return LiveView(currency, timezone, node, hour, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
+    return LiveView(currency, timezone, node, start, end, len({row[0] for row in rows}), _breakdown(rows), tuple(lines))
 
 
 def booked_until(session: Session) -> int:
-    """Return up to when the newest hour is booked, of the GPU that is known longest: microseconds UTC.
+    """Return up to when the newest hour is booked, in microseconds UTC.
 
     Raises:
         LedgerError: the ledger is empty.
     """
     ledger_end(session)
-    (hour, booked_ms), *_ = session.rows(statements("interfaces/live/look.sql")[0])
-    return int(hour) + int(booked_ms) * 1000
+    (_, _, end), *_ = session.rows(statements("interfaces/live/look.sql")[0])
+    return int(end)
 
 
-def _window(hours: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    (hour, booked), *before = hours
-    return before[0] if booked < _LEAST_MS and before else (hour, booked)
+def _window(hours: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
+    newest, *before = hours
+    return before[0] if newest[1] < _LEAST_MS and before else newest
 
 
 _Key = tuple[str | None, str | None, str | None]  # the GPU of a host's line, the run, the label where no run holds it

@@ -58,8 +58,13 @@ class Books:
             columns = ("hour", "status", "input_digest", "rules_version")
             with self.session() as session:
                 session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
-                session.execute("DELETE FROM analysed_until")
-                session.load("analysed_until", ("until_us",), [[max(self.hours) + HOUR]])
+            self.reached(max(self.hours) + HOUR)
+
+    def reached(self, until_us: int) -> None:
+        """Say up to when the last pass found anything to book."""
+        with self.session() as session:
+            session.execute("DELETE FROM analysed_until")
+            session.load("analysed_until", ("until_us",), [[until_us]])
 
     def run(self, run_id: str, team: str | None = "team-a", name: str | None = "train", **more: str | None) -> None:
         """Say whose a run is, and what else is known of it."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_MS
 from analyzer.errors import LedgerError
-from analyzer.interfaces.live.live_query import DriverFigures, LiveLine, LiveView, read_live_view
+from analyzer.interfaces.live.live_query import DriverFigures, LiveLine, LiveView, booked_until, read_live_view
 from analyzer.interfaces.live.text import look_text
 from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.request import Order
@@ -118,10 +118,25 @@ def test_an_hour_that_has_just_begun_is_not_shown_yet() -> None:
     books.run("slurm/alpha/1")
     for hour, ms in ((NOVEMBER, HOUR_MS), (NOVEMBER + HOUR, 9 * MINUTE_MS)):
         books.gpu_hour([("slurm/alpha/1", "productive", "compute", ms)], hour=hour)
+    books.reached(NOVEMBER + HOUR + 540 * SECOND)
     assert looked(books).start == NOVEMBER
     books.gpu_hour([("slurm/alpha/1", "productive", "compute", 2 * MINUTE_MS)], hour=NOVEMBER + HOUR)
+    books.reached(NOVEMBER + HOUR + 660 * SECOND)
     found = looked(books)
     assert (found.start, found.window_ms) == (NOVEMBER + HOUR, 11 * MINUTE_MS)
+    assert "$2.60 per hour" in look_text(found, TextLayout())
+
+
+def test_an_hour_whose_first_gpu_came_late_ends_when_passes_came_to_its_end() -> None:
+    """A GPU that is first seen at half past has twelve minutes behind it at 42 past, not at twelve past."""
+    books = Books()
+    books.run("slurm/alpha/1")
+    books.gpu_hour([("slurm/alpha/1", "productive", "compute", 12 * MINUTE_MS)])
+    books.reached(NOVEMBER + 42 * 60 * SECOND)
+    with books.session() as session:
+        assert booked_until(session) == NOVEMBER + 42 * 60 * SECOND
+    found = looked(books)
+    assert (found.start, found.end) == (NOVEMBER + 30 * 60 * SECOND, NOVEMBER + 42 * 60 * SECOND)
     assert "$2.60 per hour" in look_text(found, TextLayout())
 
 

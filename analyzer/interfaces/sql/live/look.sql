@@ -1,8 +1,9 @@
--- The two newest hours of the ledger, and how much of each is booked: that of the GPU which is known longest.
-SELECT hour, max(ms)::BIGINT FROM (
+-- The two newest hours of the ledger: how much of each is booked of the GPU that is known longest, and up to when.
+SELECT hour, booked_ms, least(hour + 3600000000, greatest(hour + booked_ms * 1000, coalesce(known.until_us, 0)))
+FROM (SELECT hour, max(ms)::BIGINT AS booked_ms FROM (
     SELECT hour, gpu_uuid, sum(milliseconds) AS ms FROM ledger
-    WHERE hour >= (SELECT max(hour) FROM ledger_hours) - 3600000000 GROUP BY ALL)
-GROUP BY hour ORDER BY hour DESC;
+    WHERE hour >= (SELECT max(hour) FROM ledger_hours) - 3600000000 GROUP BY ALL) GROUP BY hour)
+CROSS JOIN (SELECT max(until_us) AS until_us FROM analysed_until) known ORDER BY hour DESC;
 
 -- Where an hour went by GPU, holder and state. $node is null where all count.
 SELECT gpu_uuid, any_value(sku), run_id, state, cause, sum(milliseconds)::BIGINT, sum(cost_micros)::BIGINT,
