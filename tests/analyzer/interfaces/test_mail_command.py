@@ -1,6 +1,7 @@
 """`gpuledger report --mail` and `gpuledger admin mail`, from the store to a server on loopback."""
 
 import email
+import shutil
 from collections.abc import Callable
 from email.policy import default
 from pathlib import Path
@@ -18,13 +19,21 @@ WEDNESDAY = example_week.W46.end + 2 * DAY_US + 7 * 3_600_000_000
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture
-def store(tmp_path: Path, served: Served) -> Path:
-    """A store with the example week, and the settings beside it."""
-    path = tmp_path / "site" / "store.duckdb"
-    path.parent.mkdir()
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the example week."""
+    path = tmp_path_factory.mktemp("filled") / "store.duckdb"
     with Store.open(path) as opened, opened.session() as session:
         example_week.fill(session)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path, filled: Path, served: Served) -> Path:
+    """A copy of it, and the settings beside it."""
+    path = tmp_path / "site" / "store.duckdb"
+    path.parent.mkdir()
+    shutil.copy(filled, path)
     own = served.settings
     (path.parent / "gpuledger.toml").write_text(
         f"""

@@ -1,10 +1,12 @@
 """`gpuledger recommendations accept`, `reject`, `savings`, `runs compare`: on a store, on a server, on recordings."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
+from analyzer.interfaces.cli import recording
 from analyzer.interfaces.cli.decisions import accept, reject
 from analyzer.interfaces.cli.report import compare, savings
 from analyzer.reports.reader import Reader
@@ -130,6 +132,7 @@ def test_two_recordings_side_by_side(
     monkeypatch.chdir(tmp_path)
     write_recording(tmp_path / "before.json", 45, waiting=True)
     write_recording(tmp_path / "now.json", 30, waiting=False)
+    monkeypatch.setattr(recording, "recording_report", cache(recording.recording_report))  # each takes a ledger
     assert compare(["before.json", "now.json"]) == 0
     assert "AGAINST before" in capsys.readouterr().out
     assert compare(["before.json", "now.json", "--json"]) == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from collector.store.database import Store
+from gpuledger import main
 from tests.analyzer.reports import example_week
 from tests.waiting import PATIENCE_SECONDS
 
@@ -64,14 +65,16 @@ def command(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("words", [("report",), ("report", "run", "81234")])
-def test_a_report_draws_on_a_terminal_and_is_plain_in_a_pipe(store: Path, words: tuple[str, ...]) -> None:
+def test_a_report_draws_on_a_terminal_and_is_plain_in_a_pipe(
+    store: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same lines and figures: bars of blocks and colour for the eye, ASCII for a mail or a grep."""
-    line = command(*words, "--store", str(store))
-    piped = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert main([*words, "--store", str(store)]) == 0
+    piped = capsys.readouterr().out
     assert piped.isascii()
     assert "#" in piped
     assert "\x1b" not in piped
-    shown = _on_a_terminal(line)
+    shown = _on_a_terminal(command(*words, "--store", str(store)))
     assert DRAWN.search(shown)
     assert "\x1b[" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n")

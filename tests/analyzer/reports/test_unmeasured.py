@@ -1,8 +1,12 @@
 """What nobody measured is told as that: in no headline, share or comparison is it nothing, zero or an improvement."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from html import unescape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -201,9 +205,18 @@ PAGES = ("/", "/money", "/placement", "/recommendations", "/runs/slurm/alpha/0",
 API = ("costs?by=team", "costs?by=run", "findings", "recommendations", "runs", "doctor", "read?what=units&width=100")
 
 
-def shown(fleet: Fleet, folder: Path) -> str:
-    """Return what the pages of that week say in words, and what the API does."""
-    with site(folder, fleet, MONDAY + DAY) as here:
+@dataclass(frozen=True)
+class Shown:
+    """What a server says of a store: its pages in words and its API, and how much of two lists was looked at."""
+
+    text: str
+    measured: list[dict[str, int]]
+
+
+@cache
+def shown(make: Callable[[], Fleet]) -> Shown:
+    """Return what the pages of that week say, and what the API does."""
+    with TemporaryDirectory() as folder, site(Path(folder), make(), MONDAY + DAY) as here:
         told = []
         for path in (*PAGES, *(f"/v1/{one}" for one in API)):
             joint = "&" if "?" in path else "?"
@@ -218,7 +231,8 @@ def shown(fleet: Fleet, folder: Path) -> str:
                 else re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", answer.text, flags=re.DOTALL)
             )
             told.append(f"[{path}] " + " ".join(unescape(text).split()))
-        return "\n".join(told).replace("\u00a0", " ")
+        lists = [here.json(f"/v1/{path}?since={WEEK.label}")["measured"] for path in ("findings", "recommendations")]
+        return Shown("\n".join(told).replace("\u00a0", " "), lists)
 
 
 def _named(path: str) -> str:
@@ -311,11 +325,9 @@ def test_no_reading_tells_what_was_not_read_as_nothing(
     ],
     ids=["imported history", "no allocations", "no SM activity", "half a week"],
 )  # fmt: skip
-def test_no_page_tells_what_was_not_read_as_nothing(
-    tmp_path: Path, make: Any, never: tuple[str, ...], told: tuple[str, ...]
-) -> None:
+def test_no_page_tells_what_was_not_read_as_nothing(make: Any, never: tuple[str, ...], told: tuple[str, ...]) -> None:
     """The same stores on the pages of a server, and what its API says of them."""
-    text = shown(make(), tmp_path)
+    text = shown(make).text
     for pattern in never:
         assert not re.search(pattern, text), pattern
     for words in told:
@@ -323,13 +335,11 @@ def test_no_page_tells_what_was_not_read_as_nothing(
 
 
 @pytest.mark.parametrize(("make", "share"), [(silent_fleet, 1.0), (half_fleet, 0.5)], ids=["nothing", "half"])
-def test_an_empty_list_says_how_much_was_looked_at(tmp_path: Path, make: Any, share: float) -> None:
+def test_an_empty_list_says_how_much_was_looked_at(make: Any, share: float) -> None:
     """`items: []` reads as well where nobody has measured anything; a program has no headline to go by."""
-    with site(tmp_path, make(), MONDAY + DAY) as here:
-        for path in ("findings", "recommendations"):
-            page = here.get(f"/v1/{path}?since={WEEK.label}").json()
-            measured = page["measured"]
-            assert measured["not_measured_milliseconds"] == share * measured["held_milliseconds"] > 0, path
+    findings, recommendations = shown(make).measured
+    for measured in (findings, recommendations):
+        assert measured["not_measured_milliseconds"] == share * measured["held_milliseconds"] > 0
 
 
 def test_an_empty_store_says_that_it_is_empty() -> None:
