@@ -214,8 +214,11 @@ def _seal(store: Store, config: CollectorConfig) -> None:
     if store.lake is None:
         return
     tenant = tenant_of(config, store)
-    number = tenant.number if tenant is not None else 0
-    seal(store, Mark.of(store, number), tenant)
+    try:
+        seal(store, Mark.of(store, tenant.number if tenant is not None else 0), tenant)
+    finally:
+        if tenant is not None:
+            tenant.stop()
     with store.hot_session() as session:
         (left,) = session.row("SELECT count(*) FROM arrivals")
     if left:

@@ -159,4 +159,9 @@ def analyst_of(config: CollectorConfig, store: Store) -> Tenant | None:
 def _tenant(config: CollectorConfig, store: Store, name: str, url: str) -> Tenant:
     host = socket.gethostname()
     where = store.path.resolve() if store.path is not None else "memory"
-    return Tenant(registry_of(config, store.path), name, url, f"{host}:{where}")
+    registry = registry_of(config, store.path)
+    try:
+        return Tenant(registry, name, url, f"{host}:{where}")
+    except BaseException:
+        registry.close()
+        raise

@@ -130,6 +130,11 @@ class Tenant(Background):
         self._beat()
         super().start()
 
+    def stop(self) -> None:
+        """End, and close the registry, which this one alone uses; the leases stay."""
+        super().stop()
+        self._registry.close()
+
     def judge(self, asked: Sequence[tuple[str, int | None]]) -> StreamDecisions:
         """Judge batches by stream and by the epoch that their agent says; take the leases that nobody has.
 

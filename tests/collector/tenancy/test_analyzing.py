@@ -4,21 +4,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from analyzer.interfaces.doctor.examination import jobs
 from analyzer.interfaces.doctor.sight import Live, Sight
 from analyzer.settings.settings import Settings
+from collector.access.open_access import analyst_of, tenant_of
 from collector.config import CollectorConfig
-from collector.errors import HeldElsewhereError
+from collector.errors import HeldElsewhereError, RegistryError
 from collector.registry import Registry, open_registry
 from collector.registry.tenant import NAME, Tenant
+from collector.store.database import Store
 from dashboards.analysis import AnalysisJob, JobPage
 from dashboards.server.app import Booker
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.ledger.several import Site, in_folder
 from tests.exposed import exposed
 from tests.fleet.postgres import Postgres
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -73,6 +77,36 @@ def test_a_late_holder_keeps_it_while_it_books(postgres: Postgres) -> None:
             with pytest.raises(HeldElsewhereError):
                 b.booking_lease().take()
         assert b.booking_lease().take().is_mine
+
+
+def test_who_has_stopped_or_was_refused_leaves_no_connection(postgres: Postgres, tmp_path: Path) -> None:
+    """The registry of each server's heartbeat was closed by nobody: a database has a hundred connections for all."""
+    database = postgres.database()
+    config = CollectorConfig(
+        lake=f"postgres:{database}", data=str(tmp_path / "data"), direct_url="http://127.0.0.1:1", name="a"
+    )
+    with psycopg.connect(f"{database} application_name=test") as connection:
+
+        def others() -> int:
+            found = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            ).fetchone()
+            connection.commit()
+            return int(found[0]) if found else -1
+
+        for opened in (tenant_of, analyst_of):
+            for refused in (False, True):  # for as long as the first is alive, another store is none of its name
+                with Store.open(tmp_path / f"{opened.__name__}-{refused}.duckdb") as store:
+                    if refused:
+                        with pytest.raises(RegistryError, match="with another store"):
+                            opened(config, store)
+                    else:
+                        own = opened(config, store)
+                        assert own is not None
+                        own.start()
+                        assert others() > 0
+                        own.stop()
+                until(lambda: others() == 0, "PostgreSQL has seen that they are gone")
 
 
 def test_an_agent_cannot_take_it() -> None:
