@@ -47,9 +47,10 @@ tests: $(MADE)
 	@test -d tests/__pycache__ || $(BIN)/python -m pytest -q --collect-only >/dev/null || true
 	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder --max-worker-restart=8 $(ARGS)
 
-# What takes minutes: real processes that are killed, cut off and restored, over and over.
+# What takes minutes: real processes that are killed, cut off and restored, over and over; and more examples of what is
+# drawn.
 soak: $(MADE)
-	$(BIN)/python -m pytest -q -n 2 -m soak $(ARGS)
+	$(BIN)/python -m pytest -q -n 2 -m "soak or hypothesis" --hypothesis-profile=soak $(ARGS)
 
 # All that the product says over the demo's week, kept as texts outside the repository, and two of them compared.
 record: $(MADE)

@@ -53,8 +53,10 @@ LONG = (
     "dashboards/grafana",
 )
 
-# Tests share their cores with other work: a slow example is no finding.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Tests share their cores with other work: a slow example is no finding. Of examples that are drawn the suite has fewer,
+# and others in each run; `make soak` draws a hundred for the same tests.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+settings.register_profile("soak", settings.get_profile("house"), max_examples=100)
 settings.load_profile("house")
 
 

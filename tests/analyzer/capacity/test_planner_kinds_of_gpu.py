@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analyzer.capacity.planner.facts import PlanContext, plan_facts
@@ -95,7 +95,6 @@ def task_of(job: str, duration: str) -> str:
     return f"  {job}: {{cpus: 4, memory: 1 GB, gpu: 1, duration: {duration}}}\n"
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([*JOBS]), min_size=1, unique=True),
     st.one_of(st.none(), st.lists(st.sampled_from(KINDS), min_size=1, unique=True)),

@@ -2,14 +2,15 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from analyzer.settings.settings import Settings
+from gpuledger import main
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,15 +36,9 @@ def test_a_client_starts_the_command_and_asks(site: tuple[Path, Settings]) -> No
     assert asyncio.run(within()) > 10
 
 
-def test_a_store_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path) -> None:
+def test_a_store_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A client shows stderr; nobody should have to guess from a silent process."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "gpuledger", "assistant", "--store", str(tmp_path / "absent.duckdb")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-    )
-    assert (ended.returncode, ended.stdout) == (3, "")
-    assert "there is no store" in ended.stderr
+    assert main(["assistant", "--store", str(tmp_path / "absent.duckdb")]) == 3
+    ended = capsys.readouterr()
+    assert ended.out == ""
+    assert "there is no store" in ended.err
