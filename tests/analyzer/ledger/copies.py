@@ -1,12 +1,13 @@
-"""Fleets that are made and analysed once for several tests, each of which gets a copy: a pass takes longer by far."""
+"""Fleets that are made and analysed once for several tests, as a pass takes longer than all else that a test does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import ParamSpec
 
 import pyarrow
+import pytest
 
-from tests.analyzer.ledger.fleet import Fleet
+from tests.analyzer.ledger.fleet import Beside, Fleet
 
 _IN_EVERY_STORE = "migrations"
 
@@ -42,3 +43,58 @@ def _contents(fleet: Fleet) -> tuple[int, dict[str, str], dict[str, pyarrow.Tabl
         filled = [name for name, _, size in told if size and name != _IN_EVERY_STORE]
         rows = {name: session.arrow(f"SELECT * FROM {name}") for name in filled}
     return fleet.batches, {name: sql for name, sql, _ in told}, rows
+
+
+class OnePass:
+    """Judges the fleets of many tests, side by side in one store, by one pass: over few rows it takes as long.
+
+    A test says what happened in the fleet that it is given, yields, and finds it judged.
+    """
+
+    def __init__(self) -> None:
+        """Begin without tests; each that is decorated joins them."""
+        self._told: list[tuple[Callable[..., Iterator[None]], Sequence[object]]] = []
+        self._judged: dict[int, Iterator[None]] = {}
+
+    def __call__(self, test: Callable[[Fleet], Iterator[None]]) -> Callable[..., None]:
+        """Let a test take part."""
+        number = self._join(test, ())
+        return _named_as(test, lambda: self._go_on(number))
+
+    def each(self, *cases: Sequence[object]) -> Callable[..., Callable[..., None]]:
+        """Let a test take part once with each of these arguments, a fleet for each."""
+
+        def decorate(test: Callable[..., Iterator[None]]) -> Callable[..., None]:
+            numbers = [self._join(test, case) for case in cases]
+            ids = ["-".join(str(value) for value in case) for case in cases]
+
+            def run(number: int) -> None:
+                self._go_on(number)
+
+            marked: Callable[..., None] = pytest.mark.parametrize("number", numbers, ids=ids)(_named_as(test, run))
+            return marked
+
+        return decorate
+
+    def _join(self, test: Callable[..., Iterator[None]], case: Sequence[object]) -> int:
+        self._told.append((test, case))
+        return len(self._told) - 1
+
+    def _go_on(self, number: int) -> None:
+        """Let a test find out how its fleet was judged; all are judged before the first does."""
+        if number not in self._judged:
+            store = Fleet()
+            judged = {at: test(Beside(store, f"~{at}"), *case) for at, (test, case) in enumerate(self._told)}
+            for says in judged.values():
+                next(says)
+            store.analyze()
+            self._judged = judged
+        with pytest.raises(StopIteration):
+            next(self._judged.pop(number))
+
+
+def _named_as(test: Callable[..., object], run: Callable[..., None]) -> Callable[..., None]:
+    """Give what runs a test the test's name and words, but its own arguments: pytest asks for those."""
+    run.__name__, run.__qualname__, run.__module__ = test.__name__, test.__qualname__, test.__module__
+    run.__doc__ = test.__doc__
+    return run

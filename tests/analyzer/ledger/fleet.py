@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
@@ -120,12 +121,23 @@ class Fleet:
 
     def states(self, run: str | None = None, table: str = "ledger") -> dict[tuple[str, str | None], int]:
         """Return the milliseconds by state and cause, of one run or of everything."""
-        where, values = ("", []) if run is None else ("WHERE run_id = ?", [run])
+        where, values = self._ours(run)
         with self.store.session() as session:
             rows = session.rows(
-                f"SELECT state, cause, sum(milliseconds)::BIGINT FROM {table} {where} GROUP BY ALL", values
+                f"SELECT state, cause, sum(milliseconds)::BIGINT FROM {table} WHERE {where} GROUP BY ALL", values
             )
         return {(state, cause): ms for state, cause, ms in rows}
+
+    def seen(self, column: str, where: str = "true") -> list[object]:
+        """Return the different values that a column of the ledger has where something holds."""
+        ours, values = self._ours(None)
+        with self.store.session() as session:
+            rows = session.rows(f"SELECT DISTINCT {column} FROM ledger WHERE {ours} AND {where} ORDER BY 1", values)
+        return [value for (value,) in rows]
+
+    def _ours(self, run: str | None) -> tuple[str, list[object]]:
+        """Return what is true of the ledger's rows of this fleet, and of one run of it where one is named."""
+        return ("true", []) if run is None else ("run_id = ?", [run])
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return the whole ledger, in order."""
@@ -156,17 +168,26 @@ class Beside(Fleet):
     def __init__(self, store_of: Fleet, name: str) -> None:
         super().__init__(store_of._store)
         self._of, self._name = store_of, name
+        self._until = MONDAY
+
+    @property
+    def store(self) -> Store:
+        """The store of all, with all that was said in it."""
+        return self._of.store
 
     def add(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows as one batch, by these names."""
-        own = [
-            {**row, **{key: f"{row[key]}{self._name}" for key in _NAMES if row.get(key) is not None}} for row in rows
-        ]
-        self._of.add(table, own)
+        named = [dict(row) for row in rows]
+        for row in named:
+            row.update({key: f"{row[key]}{self._name}" for key in _NAMES if row.get(key) is not None})
+            self._until = max(self._until, cast("int", row.get("ended_at") or MONDAY))
+        self._of.add(table, named)
 
-    def states(self, run: str | None = None, table: str = "ledger") -> dict[tuple[str, str | None], int]:
-        """Return the milliseconds by state and cause of one run; of everything for all fleets of the store."""
-        return self._of.states(run and f"{run}{self._name}", table)
+    def _ours(self, run: str | None) -> tuple[str, list[object]]:
+        """Of the hours until the fleet's last word: others of the store may go on for longer, and it is silent then."""
+        if run is not None:
+            return "run_id = ?", [f"{run}{self._name}"]
+        return "ends_with(gpu_uuid, ?) AND hour < ?", [self._name, self._until]
 
 
 def priced(path: Path, **prices: float) -> Settings:
