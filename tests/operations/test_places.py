@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import pytest
 import gpuledger
 from analyzer.settings.settings import site_of
 from collector.backup.backup_maker import backups
+from collector.backup.manifest import Layout, point
 from collector.store.books import mirror
 from collector.store.database import open_store
 from dashboards.server.app import ServerConfig, create_server
@@ -44,6 +46,9 @@ BOTH = (
     ["bill", "costs", WEEK, "--json"],
     ["capacity", "demand", "--json"],
 )
+# Of a fleet's site, where each reading asks PostgreSQL and S3: those whose answers take least. How a command finds its
+# lake is one thing for all; a folder is read by each, and each refuses to guess at either.
+QUICK = ("traffic", "runs", "prices", "costs", "demand", "csv", "teams")
 
 
 @dataclass(frozen=True)
@@ -58,54 +63,69 @@ class Place:
         return ["--config", str(self.settings)]
 
 
-def made(folder: Path, kind: str, request: pytest.FixtureRequest) -> Place:
-    """Make a site whose lake lies where `kind` says, with a ledger of the small site."""
-    folder.mkdir(parents=True)
-    lines = {
-        "beside": [],
-        "folder": [f'data = "{folder}/elsewhere/data"'],
-        "fleet": [],
-    }[kind]
-    if kind == "fleet":
-        s3 = request.getfixturevalue("s3")
-        lines = [
-            f'lake = "postgres:{request.getfixturevalue("postgres").database()}"',
-            f'data = "{s3.prefix()}"',
-            f's3_endpoint = "{s3.endpoint}"',
-            f's3_region = "{REGION}"',
-            f's3_key_id = "{KEY_ID}"',
-            f's3_secret = "{SECRET}"',
-            'direct_url = "http://127.0.0.1:1"',
-        ]
-    ages = [f"{name}_days = 4000" for name in ("raw", "minute", "hour", "receipt")]
+AGES = [f"{name}_days = 4000" for name in ("raw", "minute", "hour", "receipt")]
+
+
+def set_up(folder: Path, lines: list[str]) -> Place:
+    """Write the settings of a site in a folder of its own: `lines` say where its lake is."""
     place = Place(folder / "hot" / "store.duckdb", folder / "site.toml")
-    place.store.parent.mkdir()
+    place.store.parent.mkdir(parents=True)
     prices = priced(folder, H100_80GB=2.6).prices
     assert prices is not None
-    head = ["[collector]", f'store = "{place.store}"', 'listen = "127.0.0.1:0"', *ages, *lines]
+    head = ["[collector]", f'store = "{place.store}"', 'listen = "127.0.0.1:0"', *AGES, *lines]
     place.settings.write_text("\n".join([*head, "[analyzer]", f'prices = "{prices}"', ""]))
+    return place
+
+
+def filled(place: Place, kind: str) -> Place:
+    """Fill a site with a ledger of the small site, as after a sealing into a lake whose catalogue is of this kind."""
     config, settings = site_of(None, place.settings)
     with open_store(config) as store:
         fleet = small_site(Fleet(store))
         fleet.analyze(now=LATER, settings=settings)
         mirror(store, "the test")
-        with store.hot_session() as session:  # as after a sealing
-            session.execute("INSERT INTO sealed_here VALUES (0, 1, ?)", ["sqlite" if kind != "fleet" else "postgres"])
+        with store.hot_session() as session:
+            session.execute("INSERT INTO sealed_here VALUES (0, 1, ?)", [kind])
         with store.session() as session, session.transaction():
             session.execute("INSERT INTO lake.main.markers VALUES (0, 1, 1)")
     return place
 
 
-@pytest.fixture(scope="module", params=["folder", "fleet"])
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A site whose lake is not beside its store."""
-    return made(tmp_path_factory.mktemp("site") / request.param, request.param, request)
-
-
 @pytest.fixture(scope="module")
-def beside(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """The same site with its lake beside the store."""
-    return made(tmp_path_factory.mktemp("site") / "beside", "beside", request)
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A site with its lake beside the store."""
+    return filled(set_up(tmp_path_factory.mktemp("site") / "beside", []), "sqlite")
+
+
+def moved(beside: Place, folder: Path) -> Place:
+    """Return a copy of that site, whose lake's data are in a folder elsewhere."""
+    place = set_up(folder, [f'data = "{folder}/elsewhere/data"'])
+    shutil.copytree(beside.store.parent, place.store.parent, dirs_exist_ok=True)
+    lake = Layout(place.store)
+    data = folder / "elsewhere" / "data"
+    data.parent.mkdir()
+    lake.data.rename(data)
+    point(lake.catalogue, data)
+    return place
+
+
+@pytest.fixture(scope="module", params=["folder", "fleet"])
+def place(request: pytest.FixtureRequest, beside: Place, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A site whose lake is not beside its store."""
+    folder = tmp_path_factory.mktemp("site") / request.param
+    if request.param == "folder":
+        return moved(beside, folder)
+    s3 = request.getfixturevalue("s3")
+    lines = [
+        f'lake = "postgres:{request.getfixturevalue("postgres").database()}"',
+        f'data = "{s3.prefix()}"',
+        f's3_endpoint = "{s3.endpoint}"',
+        f's3_region = "{REGION}"',
+        f's3_key_id = "{KEY_ID}"',
+        f's3_secret = "{SECRET}"',
+        'direct_url = "http://127.0.0.1:1"',
+    ]
+    return filled(set_up(folder, lines), "postgres")
 
 
 def said(words: list[str]) -> tuple[int, str, str]:
@@ -154,14 +174,15 @@ def running(place: Place) -> Iterator[str]:
 
 def test_reading_commands_say_what_the_server_says_running_and_stopped(place: Place, beside: Place) -> None:
     """They took a lake beside the store, wherever the settings had it: a report said 0.0 h where the server said 5."""
+    is_fleet = "fleet" in str(place.settings)
+    both, local = ([words for words in all_of if not is_fleet or {*QUICK} & {*words}] for all_of in (BOTH, LOCAL))
+    named = [[*words, *place.named()] for words in (*both, *local)]
     with running(place) as url:
-        of_server = said_elsewhere([[*words, "--server", url] for words in BOTH])
-        meanwhile = said_elsewhere([[*words, *place.named()] for words in (*BOTH, *LOCAL)])
-    stopped = [said([*words, *place.named()]) for words in (*BOTH, *LOCAL)]
-    here = [said([*words, *beside.named()]) for words in LOCAL]
-    for words, answer, beside_server, after in zip(
-        (*BOTH, *LOCAL), [*of_server, *here], meanwhile, stopped, strict=True
-    ):
+        all_said = said_elsewhere([*([*words, "--server", url] for words in both), *named])
+    of_server, meanwhile = all_said[: len(both)], all_said[len(both) :]
+    stopped = [said(words) for words in named]
+    here = [said([*words, *beside.named()]) for words in local]
+    for words, answer, beside_server, after in zip(named, [*of_server, *here], meanwhile, stopped, strict=True):
         assert answer[:2] == after[:2], words
         assert answer[:2] == beside_server[:2], words
         assert len(answer[1]) > 100, words  # of what there is
@@ -190,10 +211,10 @@ def test_a_command_without_settings_refuses_a_store_whose_lake_is_elsewhere(plac
 
 
 def test_settings_beside_a_store_are_its_servers(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    beside: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They need no naming: not for a command, and not for the server."""
-    place = made(tmp_path / "site", "folder", request)
+    place = moved(beside, tmp_path / "site")
     place.settings.rename(place.store.with_name("gpuledger.toml"))
     code, out, _ = said(["runs", "--since", WEEK, "--json", "--store", str(place.store)])
     assert (code, len(json.loads(out)["runs"]) > 5) == (0, True)
@@ -201,9 +222,9 @@ def test_settings_beside_a_store_are_its_servers(
     assert said(["runs", "--since", WEEK, "--json"])[:2] == (0, out)
 
 
-def test_imports_land_where_the_server_reads(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_imports_land_where_the_server_reads(beside: Place, tmp_path: Path) -> None:
     """2,000 rows lay in a file of the hot store's own, and nobody ever read them."""
-    place = made(tmp_path / "site", "folder", request)
+    place = moved(beside, tmp_path / "site")
     telemetry = tmp_path / "gpu_samples.csv"
     rows = [f"new,g0,{LATER + at * 1_000_000},{LATER + (at + 1) * 1_000_000},true" for at in range(2000)]
     telemetry.write_text("\n".join(["node,gpu_uuid,started_at,ended_at,up", *rows]))
