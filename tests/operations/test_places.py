@@ -141,9 +141,12 @@ def said(words: list[str]) -> tuple[int, str, str]:
         return code, out.getvalue() + (file.read_text() if file.exists() else ""), err.getvalue()
 
 
+# With one thread as in this process (tests/conftest.py): over so few rows a second one spins.
 _EACH = """
 import json, sys
+from collector.store import database
 from tests.operations.test_places import said
+database.THREADS = 1
 print(json.dumps([said(words) for words in json.loads(sys.stdin.read())]))
 """
 
