@@ -1,5 +1,6 @@
 """The nine invariants of the ledger, held over fleets that nobody would build on purpose."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from analyzer.findings.ledger_findings import findings
 from analyzer.states import BOOKINGS, LOSABLE
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
 from tests.analyzer.ledger.generated import generate
+from tests.campaign import examples
 
 T = MONDAY
 RUN = "slurm/alpha/1"
@@ -35,12 +38,15 @@ FROM hours WHERE hour >= (SELECT low FROM bounds)
 """
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """1,000 generated fleets of one host each, side by side in one store."""
+one_pass = OnePass()
+
+
+@pytest.fixture(scope="module", params=examples(1_000, here=300))
+def many(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Fleet:
+    """Hundreds of generated fleets of one host each, side by side in one store."""
     fleet = Fleet(threads=2)
     for seed in range(10):
-        generate(fleet, seed, hosts=100)
+        generate(fleet, seed, hosts=request.param // 10)
     fleet.analyze(settings=priced(tmp_path_factory.mktemp("prices"), **PRICES))
     return fleet
 
@@ -49,8 +55,10 @@ def test_every_millisecond_owned_is_booked_once(many: Fleet) -> None:
     """Conservation: per GPU and hour the rows sum to what is owned, whatever was lost, shared or overlapping."""
     assert _not_booked_once(many) == []
     with many.store.session() as session:
+        gpus = session.row("SELECT count(DISTINCT gpu_uuid) FROM ledger")[0]
         hours = session.row("SELECT count(*) FROM (SELECT DISTINCT gpu_uuid, hour FROM ledger)")[0]
-    assert hours > 3_000
+    assert gpus > 300
+    assert hours > 3 * gpus
 
 
 def test_no_row_is_empty_or_negative(many: Fleet) -> None:
@@ -103,12 +111,13 @@ def test_findings_partition_what_is_avoidable(many: Fleet) -> None:
     assert len({f.id for f in found}) == len(found)
 
 
-def test_the_same_input_gives_the_same_ledger_three_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hosts", examples(60, here=15))
+def test_the_same_input_gives_the_same_ledger_three_times(hosts: int, tmp_path: Path) -> None:
     """Byte for byte: no approximate aggregate and no sum of floats decides a state."""
     ledgers = []
     for _ in range(3):
         fleet = Fleet(threads=2)
-        generate(fleet, 77, hosts=60)
+        generate(fleet, 77, hosts)
         fleet.analyze(settings=priced(tmp_path, **PRICES))
         ledgers.append(repr(fleet.rows()).encode())
     assert ledgers[0] == ledgers[1] == ledgers[2]
@@ -124,7 +133,7 @@ def test_analysing_again_without_news_changes_nothing() -> None:
     assert fleet.rows() == before
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(seed=st.integers(0, 2**32), hosts=st.integers(1, 3))
 def test_conservation_holds_for_any_small_fleet(seed: int, hosts: int) -> None:
     """The same, one fleet a store, so that a failure shrinks to something that can be read."""
@@ -147,24 +156,23 @@ def _conserves(seed: int, hosts: int) -> None:
     fleet.store.close()
 
 
-def test_four_pods_on_one_gpu_divide_it() -> None:
+@one_pass
+def test_four_pods_on_one_gpu_divide_it(fleet: Fleet) -> Iterator[None]:
     """A shared millisecond is divided in whole parts, and the rows say that the driver could not tell them apart."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
-    for pod in range(3):
-        fleet.hold(f"kubernetes/prod/{pod}", "n1", ["G1"], T, T + HOUR, name="train")
-    fleet.hold("kubernetes/prod/3", "n1", ["G1"], T + HOUR // 2, T + HOUR, name="train")
+    pods = [f"kubernetes/prod/{pod}" for pod in range(4)]
+    for run in pods:
+        fleet.hold(run, "n1", ["G1"], T + HOUR // 2 if run == pods[3] else T, T + HOUR, name="train")
     fleet.sample("n1", "G1", T, T + HOUR)
-    fleet.analyze()
-    parts = [sum(fleet.states(f"kubernetes/prod/{pod}").values()) for pod in range(4)]
+    yield
+    parts = [sum(fleet.states(run).values()) for run in pods]
     assert parts == [1_050_000, 1_050_000, 1_050_000, 450_000]
-    with fleet.store.session() as session:
-        assert session.rows("SELECT DISTINCT shared FROM ledger") == [(True,)]
+    assert fleet.seen("shared") == [True]
 
 
-def test_a_thousand_sharers_lose_nothing() -> None:
+@one_pass
+def test_a_thousand_sharers_lose_nothing(fleet: Fleet) -> Iterator[None]:
     """However small the parts become, they sum to the GPU."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     rows = [
         {"run_id": f"kubernetes/prod/{pod}", "node": "n1", "gpu_uuid": "G1", "started_at": T, "ended_at": T + HOUR}
@@ -172,14 +180,14 @@ def test_a_thousand_sharers_lose_nothing() -> None:
     ]
     fleet.add("allocations", rows)
     fleet.sample("n1", "G1", T, T + HOUR, every=HOUR)
-    fleet.analyze()
+    yield
     assert sum(fleet.states().values()) == 3_600_000
     assert sum(fleet.states("kubernetes/prod/999").values()) == 3_600
 
 
-def test_a_mig_gpu_is_divided_by_its_slices() -> None:
+@one_pass
+def test_a_mig_gpu_is_divided_by_its_slices(fleet: Fleet) -> Iterator[None]:
     """Seven slices: three held and working, one free, three that no instance covers."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     at = {"node": "n1", "started_at": T, "ended_at": T + 1}
     fleet.add(
@@ -194,7 +202,7 @@ def test_a_mig_gpu_is_divided_by_its_slices() -> None:
     fleet.sample("n1", "M3", T, T + HOUR, parent_uuid="G1", utilization_ratio=None, utilization_zero_ratio=None)
     fleet.sample("n1", "M1", T, T + HOUR, parent_uuid="G1", utilization_ratio=None, sm_active_ratio=0.0)
     fleet.sample("n1", "G1", T, T + HOUR, utilization_ratio=None, sm_active_ratio=None)
-    fleet.analyze()
+    yield
     assert fleet.states() == {
         ("productive", "compute"): 1_542_857,
         ("unallocated", "free"): 514_286,
@@ -202,47 +210,47 @@ def test_a_mig_gpu_is_divided_by_its_slices() -> None:
     }
 
 
-def test_a_mig_instance_without_figures_is_not_idle() -> None:
+@one_pass
+def test_a_mig_instance_without_figures_is_not_idle(fleet: Fleet) -> Iterator[None]:
     """The driver reports no utilization of an instance: that is unknown, and accuses nobody."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     fleet.sample("n1", "G1", T, T + HOUR, utilization_ratio=None, utilization_zero_ratio=None, sm_active_ratio=None)
-    fleet.analyze()
+    yield
     assert fleet.states() == {("unobserved", "gap"): 3_600_000}
 
 
-def test_overlapping_allocations_count_once() -> None:
+@one_pass
+def test_overlapping_allocations_count_once(fleet: Fleet) -> Iterator[None]:
     """A scheduler's whole seconds overlap at the edges: the second is divided, never doubled."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     second = MINUTE // 60
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 30 * MINUTE + second)
     fleet.hold("slurm/alpha/2", "n1", ["G1"], T + 30 * MINUTE, T + HOUR)
     fleet.sample("n1", "G1", T, T + HOUR)
-    fleet.analyze()
+    yield
     assert sum(fleet.states("slurm/alpha/1").values()) == 1_800_500
     assert sum(fleet.states("slurm/alpha/2").values()) == 1_799_500
 
 
-def test_the_scheduler_is_believed_before_the_process() -> None:
+@one_pass
+def test_the_scheduler_is_believed_before_the_process(fleet: Fleet) -> Iterator[None]:
     """One source at a time: a process seen on a GPU does not halve what its job holds."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR // 2)
     fleet.hold("process/n1/4711.99", "n1", ["G1"], T, T + HOUR, scheduler="process")
     fleet.sample("n1", "G1", T, T + HOUR)
-    fleet.analyze()
+    yield
     assert sum(fleet.states(RUN).values()) == 1_800_000
     assert sum(fleet.states("process/n1/4711.99").values()) == 1_800_000
 
 
-def test_a_gpu_that_arrives_mid_hour_is_owned_from_then_on() -> None:
+@one_pass
+def test_a_gpu_that_arrives_mid_hour_is_owned_from_then_on(fleet: Fleet) -> Iterator[None]:
     """The hour of its arrival is shorter, and costs less."""
-    fleet = Fleet()
     fleet.add("ownership", [{"node": "n1", "gpu_uuid": "G1", "owned_from": T + 20 * MINUTE, "sku": "H100-80GB"}])
     fleet.sample("n1", "G1", T, T + HOUR)
-    fleet.analyze()
+    yield
     assert sum(fleet.states().values()) == 2_400_000
 
 
@@ -294,15 +302,16 @@ def _not_booked_once(fleet: Fleet) -> list[tuple[object, ...]]:
         )
 
 
-def test_scheduler_edges_within_the_clocks_offset_mint_no_state() -> None:
+@one_pass.each((None, 2_000), (2.5, 0))
+def test_scheduler_edges_within_the_clocks_offset_mint_no_state(
+    fleet: Fleet, offset: float | None, free: int
+) -> Iterator[None]:
     """Two seconds between two runs are two clocks that disagree, once the agent has measured that they do."""
-    for offset, free in ((None, 2_000), (2.5, 0)):
-        fleet = Fleet()
-        fleet.own("n1", ["G1"])
-        fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR // 2, name="train")
-        fleet.hold("slurm/alpha/2", "n1", ["G1"], T + HOUR // 2 + 2_000_000, T + HOUR, name="train")
-        fleet.sample("n1", "G1", T, T + HOUR)
-        beat = {"node": "n1", "started_at": T, "ended_at": T + MINUTE, "clock_offset_seconds": offset}
-        fleet.add("agent_samples", [beat])
-        fleet.analyze()
-        assert fleet.states().get(("unallocated", "free"), 0) == free
+    fleet.own("n1", ["G1"])
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR // 2, name="train")
+    fleet.hold("slurm/alpha/2", "n1", ["G1"], T + HOUR // 2 + 2_000_000, T + HOUR, name="train")
+    fleet.sample("n1", "G1", T, T + HOUR)
+    beat = {"node": "n1", "started_at": T, "ended_at": T + MINUTE, "clock_offset_seconds": offset}
+    fleet.add("agent_samples", [beat])
+    yield
+    assert fleet.states().get(("unallocated", "free"), 0) == free
