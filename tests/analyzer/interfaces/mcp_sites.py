@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mcp.client import Client
+from mcp.server.mcpserver import MCPServer
 
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite
@@ -57,6 +58,12 @@ def own_site(path: Path, settings: Settings) -> OwnSite:
     return OwnSite(CollectorConfig(store=path), settings)
 
 
+@cache
+def server(path: Path, settings: Settings) -> MCPServer[Any]:
+    """Return the server of the assistant on a store: to make the schemas of its tools takes longer than to call one."""
+    return create_server(own_site(path, settings))
+
+
 def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Yield every text of a JSON value with the key that it stands under, keys themselves too."""
     if isinstance(value, dict):
@@ -70,11 +77,12 @@ def texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
         yield where, value
 
 
-def asked(path: Path, settings: Settings, use: Callable[[Client], Awaitable[T]]) -> T:
-    """Return what somebody gets of a server on this store, in this process."""
+def asked(path: Path, settings: Settings, use: Callable[[Client], Awaitable[T]], *, anew: bool = False) -> T:
+    """Return what somebody gets of a server on this store, in this process; `anew`: of one that solved nothing yet."""
+    asking = create_server(own_site(path, settings)) if anew else server(path, settings)
 
     async def within() -> T:
-        async with Client(create_server(own_site(path, settings))) as client:
+        async with Client(asking) as client:
             return await use(client)
 
     return asyncio.run(within())

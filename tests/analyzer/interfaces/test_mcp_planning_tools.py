@@ -34,7 +34,7 @@ def called(site: tuple[Path, Settings], tool: str, *rounds: dict[str, Any]) -> l
     async def each(client: Client) -> list[Any]:
         return [await client.call_tool(tool, arguments) for arguments in rounds]
 
-    return asked(*site, each)
+    return asked(*site, each, anew=True)
 
 
 def told(site: tuple[Path, Settings], tool: str, **arguments: Any) -> Any:

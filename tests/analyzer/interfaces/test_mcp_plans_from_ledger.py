@@ -107,7 +107,7 @@ def test_what_is_simulated_is_drawn_from_the_runs_themselves(served_site: Served
 
 def test_over_stdio_whoever_can_read_the_file_plans_with_all_of_it(planned: tuple[Path, Settings]) -> None:
     """As every reading command does."""
-    result = asked(*planned, lambda client: client.call_tool("solve_plan", {"tasks": OF_INVENTORY}))
+    result = asked(*planned, lambda client: client.call_tool("solve_plan", {"tasks": OF_INVENTORY}), anew=True)
     assert result.structured_content is not None
     assert result.structured_content["looked_up"]["histories"][0]["runs"] == len(SIX)
 
