@@ -156,7 +156,7 @@ class Fleet:
             )
 
 
-_NAMES = ("node", "gpu_uuid", "parent_uuid", "run_id")
+_NAMES = ("node", "gpu_uuid", "parent_uuid", "run_id", "alias_run_id")
 
 
 class Beside(Fleet):

@@ -1,22 +1,22 @@
 """Pods in the ledger: the API knows the run and its owner, the agent the GPU; one run comes of it, however late."""
 
+from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from analyzer.interfaces.onboarding.runs import identities
 from analyzer.recommendations.site_query import read_site
-from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
+from tests.analyzer.ledger.copies import OnePass
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 T = MONDAY
 RUN, OTHER = "kubernetes/prod/0wner", "kubernetes/prod/0ther"
 UID, NAME = "kubernetes/prod/p0d", "kubernetes/prod/ml.trainer-0"
 LOST = ("lost_work", "failed")
+TOGETHER = OnePass()
 
 
-def fleet_of(*gpus: str, until: int = T + 2 * HOUR) -> Fleet:
-    """Return a fleet of one host whose GPUs work until then."""
-    fleet = Fleet()
+def works(fleet: Fleet, *gpus: str, until: int = T + 2 * HOUR) -> Fleet:
+    """Let a fleet be one host whose GPUs work until then."""
     fleet.own("n1", gpus)
     for gpu in gpus:
         fleet.sample("n1", gpu, T, until)
@@ -41,45 +41,60 @@ def seen(fleet: Fleet, name: str, gpu: str, start: int, end: int | None = None) 
     fleet.write("n1", start, end or start + HOUR)
 
 
+def suffix_of(fleet: Fleet) -> str:
+    """Return what ends the names of a fleet beside others; of one alone nothing does."""
+    return fleet._name if isinstance(fleet, Beside) else ""
+
+
 def held(fleet: Fleet) -> dict[str | None, int]:
     """Return the seconds of the ledger by holder."""
-    fleet.analyze(now=T + 2 * DAY)
+    ours, values = fleet._ours(None)
     with fleet.store.session() as session:
-        return dict(session.rows("SELECT run_id, (sum(milliseconds) // 1000)::BIGINT FROM ledger GROUP BY ALL"))
+        rows = session.rows(
+            f"SELECT run_id, (sum(milliseconds) // 1000)::BIGINT FROM ledger WHERE {ours} GROUP BY ALL", values
+        )
+    return {run and run.removesuffix(suffix_of(fleet)): seconds for run, seconds in rows}
 
 
 def facts(fleet: Fleet, *columns: str) -> list[tuple[Any, ...]]:
     """Return what is known of the runs."""
+    end = suffix_of(fleet)
+    query = f"SELECT {', '.join(columns)} FROM runs WHERE ends_with(run_id, ?) ORDER BY run_id"
     with fleet.store.session() as session:
-        return session.rows(f"SELECT {', '.join(columns)} FROM runs ORDER BY run_id")
+        rows = session.rows(query, [end])
+    return [tuple(value.removesuffix(end) if isinstance(value, str) else value for value in row) for row in rows]
 
 
-@pytest.mark.parametrize("name", [UID, NAME])
-def test_an_agent_s_gpu_and_the_api_s_owner_are_one_run(name: str) -> None:
+@TOGETHER.each((UID,), (NAME,))
+def test_an_agent_s_gpu_and_the_api_s_owner_are_one_run(fleet: Fleet, name: str) -> Iterator[None]:
     """Neither side knows enough alone: cgroups bear the pod's uid, the kubelet its name, the API no GPU."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR, exit_status="completed")
     named(fleet, UID, NAME)
     seen(fleet, name, "G1", T, T + HOUR)
+    yield
     assert held(fleet) == {RUN: 3600, None: 3600}
     columns = ("run_id", "name", "gpus", "exit_status", "submitted_at", "ended_at")
     assert facts(fleet, *columns) == [(RUN, "train", 1, "completed", T - MINUTE, T + HOUR)]
 
 
-def test_both_names_of_a_pod_are_one_holder() -> None:
+@TOGETHER
+def test_both_names_of_a_pod_are_one_holder(fleet: Fleet) -> Iterator[None]:
     """The kubelet lists what processes show too: the GPU is not shared by a run with itself."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T)
     named(fleet, UID, NAME)
     fleet.hold(NAME, "n1", ["G1"], T, None, scheduler="kubernetes", name=None, member="ml/trainer-0/main")
     seen(fleet, UID, "G1", T + 20 * SECOND)
+    yield
     assert held(fleet) == {RUN: 7200}
 
 
 def test_an_owner_that_is_known_a_day_later_changes_what_was_booked() -> None:
     """The collector may learn of a cluster's API after its agents; the ledger is then as if it had known."""
-    late, early = fleet_of("G1"), fleet_of("G1")
+    late, early = works(Fleet(), "G1"), works(Fleet(), "G1")
     seen(late, UID, "G1", T, T + HOUR)
+    late.analyze(now=T + 2 * DAY)
     assert held(late) == {UID: 3600, None: 3600}
     late.sample("n1", "G1", T + DAY, T + DAY + HOUR)
     told(late, "ml/trainer-0", T, T + HOUR)
@@ -88,90 +103,101 @@ def test_an_owner_that_is_known_a_day_later_changes_what_was_booked() -> None:
     named(early, UID, NAME)
     seen(early, UID, "G1", T, T + HOUR)
     early.sample("n1", "G1", T + DAY, T + DAY + HOUR)
+    late.analyze(now=T + 2 * DAY)
     assert held(late)[RUN] == 3600
+    early.analyze(now=T + 2 * DAY)
     assert held(early)[RUN] == 3600
     assert late.rows() == early.rows()
 
 
 def test_a_name_by_two_steps_that_is_known_late_changes_what_was_booked() -> None:
     """The agent leads from the pod's name to its uid, and only the API from there to its owner."""
-    fleet = fleet_of("G1")
+    fleet = works(Fleet(), "G1")
     seen(fleet, NAME, "G1", T, T + HOUR)
     named(fleet, NAME, run=UID)
+    fleet.analyze(now=T + 2 * DAY)
     assert held(fleet) == {UID: 3600, None: 3600}
     named(fleet, UID)
+    fleet.analyze(now=T + 2 * DAY)
     assert held(fleet) == {RUN: 3600, None: 3600}
 
 
-def test_a_pod_s_name_that_is_used_again_is_each_time_its_own_run() -> None:
+@TOGETHER
+def test_a_pod_s_name_that_is_used_again_is_each_time_its_own_run(fleet: Fleet) -> Iterator[None]:
     """A job that is submitted anew under its name has pods of the same names, and another owner."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR)
     named(fleet, NAME)
     seen(fleet, NAME, "G1", T, T + HOUR)
     told(fleet, "ml/trainer-0", T + 90 * MINUTE, T + 2 * HOUR, run=OTHER)
     named(fleet, NAME, run=OTHER)
     seen(fleet, NAME, "G1", T + 90 * MINUTE, T + 2 * HOUR)
+    yield
     assert held(fleet) == {RUN: 3600, OTHER: 1800, None: 1800}
 
 
-@pytest.mark.parametrize("scheduler", ["cgroup", "kubernetes"])
-def test_a_host_that_learns_late_of_a_pod_s_end_does_not_prolong_it(scheduler: str) -> None:
+@TOGETHER.each(("cgroup",), ("kubernetes",))
+def test_a_host_that_learns_late_of_a_pod_s_end_does_not_prolong_it(fleet: Fleet, scheduler: str) -> Iterator[None]:
     """The API says to the second when the last container ended; an agent looks every ten, its kubelet every fifteen."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR)
     named(fleet, UID)
     fleet.hold(UID, "n1", ["G1"], T, T + HOUR + 12 * SECOND, scheduler=scheduler, name=None)
+    yield
     assert held(fleet) == {RUN: 3600, None: 3600}
 
 
-def test_what_a_failed_pod_did_is_lost_and_what_its_successor_does_is_not() -> None:
+@TOGETHER
+def test_what_a_failed_pod_did_is_lost_and_what_its_successor_does_is_not(fleet: Fleet) -> Iterator[None]:
     """The agent knows the GPU and the API how it ended: only together they say what was lost."""
-    fleet = fleet_of("G1", until=T + 3 * HOUR)
+    works(fleet, "G1", until=T + 3 * HOUR)
     told(fleet, "ml/trainer-0", T, T + HOUR, exit_status="node_failed")
     told(fleet, "ml/trainer-1", T + 90 * MINUTE, T + 3 * HOUR, exit_status="completed")
     named(fleet, UID)
     named(fleet, "kubernetes/prod/p1d", member="ml/trainer-1")
     seen(fleet, UID, "G1", T, T + HOUR)
     seen(fleet, "kubernetes/prod/p1d", "G1", T + 90 * MINUTE, T + 3 * HOUR)
-    fleet.analyze()
+    yield
     states = fleet.states(RUN)
     assert states["lost_work", "node_failed"] > 50 * MINUTE // 1000
     assert states["productive", "compute"] > 80 * MINUTE // 1000
     assert facts(fleet, "exit_status", "attempts") == [("completed", 2)]
 
 
-def test_pods_that_are_taken_down_with_a_failed_one_lost_their_work_too() -> None:
+@TOGETHER
+def test_pods_that_are_taken_down_with_a_failed_one_lost_their_work_too(fleet: Fleet) -> Iterator[None]:
     """One rank runs out of memory, and the operator ends the others: nothing of it is left."""
-    fleet = fleet_of("G1", "G2")
+    works(fleet, "G1", "G2")
     told(fleet, "ml/trainer-0", T, T + HOUR, exit_status="out_of_memory")
     told(fleet, "ml/trainer-1", T, T + HOUR + 30 * SECOND, exit_status="cancelled")
     named(fleet, UID)
     named(fleet, "kubernetes/prod/p1d", member="ml/trainer-1")
     seen(fleet, UID, "G1", T, T + HOUR)
     seen(fleet, "kubernetes/prod/p1d", "G2", T, T + HOUR + 30 * SECOND)
-    fleet.analyze()
+    yield
     assert fleet.states(RUN)[LOST] > 100 * MINUTE // 1000
 
 
-def test_a_failure_does_not_touch_pods_that_go_on() -> None:
+@TOGETHER
+def test_a_failure_does_not_touch_pods_that_go_on(fleet: Fleet) -> Iterator[None]:
     """One of many that work side by side fails: the others' hours are as good as before."""
-    fleet = fleet_of("G1", "G2", until=T + 3 * HOUR)
+    works(fleet, "G1", "G2", until=T + 3 * HOUR)
     told(fleet, "ml/sweep-0", T, T + HOUR, exit_status="failed")
     told(fleet, "ml/sweep-1", T, T + 3 * HOUR, exit_status="completed")
     named(fleet, UID, member="ml/sweep-0")
     named(fleet, "kubernetes/prod/p1d", member="ml/sweep-1")
     seen(fleet, UID, "G1", T, T + HOUR)
     seen(fleet, "kubernetes/prod/p1d", "G2", T, T + 3 * HOUR)
-    fleet.analyze()
+    yield
     states = fleet.states(RUN)
     assert 50 * MINUTE // 1000 < states[LOST] <= HOUR // 1000
     assert states["productive", "compute"] > 170 * MINUTE // 1000
 
 
-def test_what_agents_measure_of_a_pod_is_evidence_for_its_run() -> None:
+@TOGETHER
+def test_what_agents_measure_of_a_pod_is_evidence_for_its_run(fleet: Fleet) -> Iterator[None]:
     """Workers at their limit are seen under the pod's uid, and accuse the owner's run."""
-    fleet = fleet_of("G1", until=T)
+    works(fleet, "G1", until=T)
     stalled: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
     fleet.sample("n1", "G1", T, T + 2 * HOUR, **stalled)
     told(fleet, "ml/trainer-0", T, T + 2 * HOUR)
@@ -180,25 +206,26 @@ def test_what_agents_measure_of_a_pod_is_evidence_for_its_run() -> None:
     spans = range(T, T + 2 * HOUR, 5 * MINUTE)
     workers = {"node": "n1", "run_id": UID, "gpu_uuid": "G1", "workers": 4, "workers_busiest_cpu_ratio": 0.98}
     fleet.add("process_samples", [workers | {"started_at": at, "ended_at": at + 5 * MINUTE} for at in spans])
-    fleet.analyze()
+    yield
     assert fleet.states(RUN)["starved", "preprocessing"] > 0
 
 
-def test_a_rack_from_labels_outlives_an_agent_that_knows_none() -> None:
+@TOGETHER
+def test_a_rack_from_labels_outlives_an_agent_that_knows_none(fleet: Fleet) -> Iterator[None]:
     """The agent of a restarted host tells its size again, and no rack."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR)
     named(fleet, UID)
     seen(fleet, UID, "G1", T, T + HOUR)
     fleet.add("inventory", [{"node": "n1", "started_at": T, "ended_at": T + 1, "rack": "r7"}])
     fleet.add("inventory", [{"node": "n1", "started_at": T + HOUR, "ended_at": T + HOUR + 1, "cpu_cores": 64}])
-    fleet.analyze()
+    yield
     assert facts(fleet, "racks") == [(1,)]
 
 
 def test_what_hosts_call_by_another_name_is_no_run_without_a_team() -> None:
     """Else every pod were a line of its own among the runs that say nothing of themselves."""
-    fleet = fleet_of("G1")
+    fleet = works(Fleet(), "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR)
     named(fleet, UID, NAME)
     seen(fleet, UID, "G1", T, T + HOUR)
@@ -206,14 +233,17 @@ def test_what_hosts_call_by_another_name_is_no_run_without_a_team() -> None:
         assert [(run.run_id, run.user) for run in identities(session)] == [(RUN, "ada")]
 
 
-def test_placement_knows_a_run_s_hosts_from_its_pods() -> None:
+@TOGETHER
+def test_placement_knows_a_run_s_hosts_from_its_pods(fleet: Fleet) -> Iterator[None]:
     """Only agents know on which GPUs a run stands, and they call it by its pods."""
-    fleet = fleet_of("G1")
+    works(fleet, "G1")
     told(fleet, "ml/trainer-0", T, T + HOUR)
     named(fleet, UID)
     named(fleet, NAME, run=UID)
     seen(fleet, NAME, "G1", T, T + HOUR)
-    fleet.analyze()
+    yield
     with fleet.store.session() as session:
         placed = read_site(session, T, T + DAY).runs
-    assert {run_id: (one.hosts, one.gpus) for run_id, one in placed.items()} == {RUN: (("n1",), 1)}
+    end = suffix_of(fleet)
+    own = {run_id: (one.hosts, one.gpus) for run_id, one in placed.items() if run_id.endswith(end)}
+    assert own == {f"{RUN}{end}": ((f"n1{end}",), 1)}
