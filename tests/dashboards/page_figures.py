@@ -44,6 +44,7 @@ class _Reading(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.page = Page()
         self._open: list[tuple[str, dict[str, str]]] = []
+        self._around: list[frozenset[str]] = [frozenset()]  # tags and classes of all that is open, by depth
         self._sheet: str | None = None
         self._is_after_name = False  # a name is a part of the line that it stands in
 
@@ -61,6 +62,7 @@ class _Reading(HTMLParser):
                 self._say(given.get(name, ""))
         if tag not in VOID:
             self._open.append((tag, given))
+            self._around.append(self._around[-1] | {tag, *given.get("class", "").split()})
 
     def _in_table(self, tag: str) -> None:
         if tag == "table":
@@ -73,7 +75,8 @@ class _Reading(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag in [name for name, _ in self._open]:
             while self._open.pop()[0] != tag:
-                pass
+                self._around.pop()
+            self._around.pop()
 
     def handle_data(self, data: str) -> None:
         if not any(tag in SILENT for tag, _ in self._open):
@@ -99,7 +102,7 @@ class _Reading(HTMLParser):
         self._is_after_name = self._within("bdi")
 
     def _within(self, what: str) -> bool:
-        return any(tag == what or what in given.get("class", "").split() for tag, given in self._open)
+        return what in self._around[-1]
 
     def _name(self) -> str:
         for _, given in reversed(self._open):

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -93,11 +94,12 @@ def visit(client: httpx.Client, app: FastAPI, only: Iterable[str] | None = None)
     """Return what is shown at every kind of address that the pages lead to, or at these alone."""
     found, waiting = Visit({}, {}, set()), deque(only or FIRST)
     kinds: set[object] = set()
+    routes = routes_of(app)
     while waiting:
         address = waiting.popleft().partition("#")[0]
         if address.startswith("/v1/"):
             continue  # what pages are held to
-        route = route_of(app, address)
+        route = route_of(routes, address)
         asked = urlsplit(address)
         words = sorted(word for word in asked.query.split("&") if word.startswith(STATES))
         kind = (asked.path if "{sheet}" in route or "{name}" in route else route, *words)
@@ -127,10 +129,15 @@ def routes_of(app: FastAPI) -> list[str]:
     ]
 
 
-def route_of(app: FastAPI, address: str) -> str:
-    """Return the path of the route that answers an address."""
+def route_of(routes: list[str], address: str) -> str:
+    """Return the path of the route that answers an address, of those that can be opened."""
     asked = unquote(urlsplit(address).path)
-    return next(path for path in routes_of(app) if compile_path(path)[0].match(asked))
+    return next(path for path in routes if _pattern(path).match(asked))
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    return compile_path(path)[0]
 
 
 def never_opened(app: FastAPI, visited: Visit) -> set[str]:
@@ -232,12 +239,12 @@ class Sources:
     """What a server tells beside its pages; each document is asked for once."""
 
     def __init__(self, client: httpx.Client, app: FastAPI, zone: str) -> None:
-        self._client, self._app, self._zone = client, app, zone
+        self._client, self._routes, self._zone = client, routes_of(app), zone
         self._known: dict[str, str] = {}
 
     def untold(self, address: str, page: Page, texts: dict[str, str]) -> Iterator[str]:
         """Yield the figures of a page, outside the tables of its sheets, that nobody else tells."""
-        told, route = self._told(address, page, texts), route_of(self._app, address)
+        told, route = self._told(address, page, texts), route_of(self._routes, address)
         for words in page.words:
             if not re.fullmatch(NOT_HELD.get(route, ""), words):
                 yield from (
@@ -252,7 +259,7 @@ class Sources:
                     yield from (f"{figure} in {table.name} {row}" for figure in found if not told.tells(figure))
 
     def _told(self, address: str, page: Page, texts: dict[str, str]) -> Told:
-        told, route = Told(), route_of(self._app, address)
+        told, route = Told(), route_of(self._routes, address)
         for reading in _commands(page):
             told.add_text(self._get(f"/v1/read?{urlencode(reading | {'width': '300'})}"))
         documents = [one for one in page.addresses if one.startswith("/v1/") and "profile" not in one]

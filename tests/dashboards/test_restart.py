@@ -151,9 +151,9 @@ def test_a_store_that_was_analysed_by_another_shows_nothing_of_before(path_again
             assert client.get("/parts/chart", headers={"Prefer": "wait=0"}).status_code == 202
 
 
-def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path) -> None:
+def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path_again: Path) -> None:
     """A team looks at its pages as often as the platform does; what it finds must be its own after a restart too."""
-    with running(path) as server:
+    with running(path_again) as server:
         server.lets.set()
         registry = server.app.state.access.registry
         keys = {team: bearer(add_key(registry, "read", teams=(f"team-{team}",))) for team in ("nlp", "vision")}
@@ -164,7 +164,7 @@ def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path: Path
         made = server.settled()
         own = server.client.get("/recommendations", headers=keys["nlp"] | OPENED).text
         assert server.settled() == made
-    with running(path) as server:
+    with running(path_again) as server:
         until(lambda: server.client.get("/healthz").status_code == 200, "the server answers")
         assert server.client.get("/recommendations", headers=keys["nlp"] | OPENED).text == own
         assert server.client.get("/recommendations", headers=keys["vision"] | OPENED).text != own
