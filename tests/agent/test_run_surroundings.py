@@ -6,12 +6,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from agent.wire.recording import Recording, RecordingEnd, read_recording
 from tests.agent.batches import rows_of
@@ -192,8 +194,21 @@ def counted(redirected: str) -> Callable[[Path], Iterator[Around]]:
     return around
 
 
-# Only some are reported on: a report is made by another process, which the rest of these say nothing to.
-LOUD = ("stderr", "stdin", "no ", "columns", "a locale", "the C locale", "another encoding", "dumb")
+# These are not reported on: a report is made by another process, which they say nothing to.
+QUIET = (
+    "files",
+    "few",
+    "little",
+    "SIG",
+    "signals",
+    "settings",
+    "a proxy",
+    "a progress",
+    "a run's",
+    "a folder",
+    "warn",
+    "a hash",
+)
 AROUND: dict[str, Callable[[Path], Iterator[Around]]] = {
     "stderr full": full,
     "stderr broken": broken,
@@ -236,11 +251,47 @@ AROUND: dict[str, Callable[[Path], Iterator[Around]]] = {
 }
 
 
-@pytest.mark.parametrize("name", AROUND)
-def test_whatever_is_around_it_the_command_runs_and_its_code_comes_back(tmp_path: Path, name: str) -> None:
+# What can be around one run at once: none of these takes away what another is about. `make soak` tries each alone.
+TOGETHER = (
+    ("no home", "no environment"),
+    ("SIGPIPE ignored", "SIGCHLD ignored", "SIGHUP ignored", "SIGTERM ignored"),
+    ("no core", "no terminal", "no columns", "another encoding", "dumb terminal"),
+    ("columns that are no number", "a locale that is not there"),
+    (
+        "a proxy", "a progress socket that is not there", "a run's id of another", "a hash seed",
+        "a folder of temporary files that is not there",
+    ),
+)  # fmt: skip
+
+
+def surroundings() -> list[ParameterSet]:
+    """Return what is around a run: one thing, or several; each of several alone as well, in the soak."""
+    alone = {name: [pytest.mark.soak] if name in chain(*TOGETHER) else [] for name in AROUND}
+    return [
+        *(pytest.param(names, id=", ".join(names)) for names in TOGETHER),
+        *(pytest.param((name,), id=name, marks=marks) for name, marks in alone.items()),
+    ]
+
+
+def together(arounds: Sequence[Around]) -> Around:
+    """Return what is around one run of all of these."""
+    within = [one.within for one in arounds]
+    assert sum(map(len, within)) == len({name for each in within for name in each}), "one variable has one value"
+    return replace(
+        arounds[0],
+        within={name: value for each in within for name, value in each.items()},
+        without=tuple(chain(*(one.without for one in arounds))),
+        before="; ".join(filter(None, (one.before for one in arounds))),
+        shell="".join(one.shell for one in arounds),
+    )
+
+
+@pytest.mark.parametrize("names", surroundings())
+def test_whatever_is_around_it_the_command_runs_and_its_code_comes_back(tmp_path: Path, names: tuple[str, ...]) -> None:
     """Nothing of ours is worth a failed job, and nothing of ours is in its output."""
-    with contextmanager(AROUND[name])(tmp_path) as around:
-        quiet = () if name.startswith(LOUD) else ("--quiet",)
+    with ExitStack() as stack:
+        around = together([stack.enter_context(contextmanager(AROUND[name])(tmp_path)) for name in names])
+        quiet = ("--quiet",) if all(name.startswith(QUIET) for name in names) else ()
         ended = replace(around, flags=(*quiet, *around.flags)).run()
     assert (ended.returncode, ended.stdout) == (CODE, b"DATA\n")
 
