@@ -156,11 +156,12 @@ class Fleet:
             )
 
 
-_NAMES = ("node", "gpu_uuid", "parent_uuid", "run_id", "alias_run_id")
+_NAMES = ("node", "gpu_uuid", "parent_uuid", "run_id", "alias_run_id", "name")
 
 
 class Beside(Fleet):
-    """A fleet in the store of another, whose hosts, GPUs and runs have names of their own there: `name` ends each.
+    """A fleet in the store of another, whose hosts, GPUs, runs and services have names of their own there: `name`
+    ends each.
 
     One pass judges many of them, and a pass over few rows takes as long as one over many.
     """

@@ -1,5 +1,6 @@
 """What of a service's reserve is booked beyond its policy: exact milliseconds, and never without evidence."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analyzer.findings.ledger_findings import findings
-from analyzer.settings.settings import Settings
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, Beside, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, replica, says, working
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
+
+
+one_pass = OnePass()
 
 
 def six(busy: float = 0.5, rate: int = 10, idle: int | None = 0) -> Fleet:
@@ -169,34 +173,40 @@ def test_replicas_within_one_run_are_told_apart_by_pod_or_declared(tmp_path: Pat
         assert fleet.unbalanced() == []
 
 
-@pytest.mark.parametrize(
-    ("memory", "word", "state"),
-    [
-        (30 * 2**30, "works", ("headroom", "declared")),
-        (30 * 2**30, "declared", ("headroom", "declared")),
-        (30 * 2**30, "told", ("headroom", "declared")),
-        (30 * 2**30, None, ("held_idle", "never_used")),
-        (0, "works", ("held_idle", "never_used")),
-    ],
-)
+LOADED, WAITS, NEVER_USED = 30 * 2**30, ("headroom", "declared"), ("held_idle", "never_used")
+
+
+@one_pass.each((LOADED, "works", WAITS), (LOADED, "told", WAITS), (LOADED, None, NEVER_USED), (0, "works", NEVER_USED))
 def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used(
-    memory: int, word: str | None, state: tuple[str, str], tmp_path: Path
-) -> None:
+    fleet: Fleet, memory: int, word: str | None, state: tuple[str, str]
+) -> Iterator[None]:
     """A standby replica loads 30 GB and may never be asked; but a name alone is no service that anybody could ask.
 
-    Another replica of it works, somebody declared it, or its stack tells of itself, though not how much it answered. A
-    GPU that loaded nothing is not part of the service.
+    Another replica of it works, or its stack tells of itself, though not how much it answered. A GPU that loaded
+    nothing is not part of the service.
     """
-    fleet = Fleet()
-    fleet.own("n1", ["G1"])
-    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR, name="chat", queue="serving")
-    fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
+    _standby(fleet, memory)
     if word == "works":
         replica(fleet, 2, end=T + HOUR, busy=0.5, rate=None)
     if word == "told":
         says(fleet, 1, T + 15 * MINUTE, T + HOUR, running=0)
-    fleet.analyze(settings=declared(tmp_path) if word == "declared" else None)
+    yield
     assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, state: 2_700_000}
+
+
+def test_a_model_that_somebody_declared_is_not_a_gpu_never_used(tmp_path: Path) -> None:
+    """A policy is a word for it too."""
+    fleet = Fleet()
+    _standby(fleet, LOADED)
+    fleet.analyze(settings=declared(tmp_path))
+    assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, WAITS: 2_700_000}
+
+
+def _standby(fleet: Fleet, memory: int) -> None:
+    """Let a replica hold a GPU for an hour on which nothing runs."""
+    fleet.own("n1", ["G1"])
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR, name="chat", queue="serving")
+    fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
 
 
 def test_a_service_by_its_name_alone_is_idle() -> None:
@@ -235,15 +245,15 @@ def test_a_replica_that_is_gone_from_its_gpu_is_no_reserve(memory: int, is_decla
 
 
 # Another GPU, interval of samples, and size: sku, seconds, GPUs of the run
-NEIGHBOURS = [("H100-80GB", 60, 8), ("A100-80GB", 20, 4), ("L4-24GB", 120, 2)]
+NEIGHBOURS: tuple[tuple[str, int, int], ...] = (("H100-80GB", 60, 8), ("A100-80GB", 20, 4), ("L4-24GB", 120, 2))
 
 
-def pods(neighbour: tuple[str, int, int], busy: float, rest: float, **told: Any) -> Fleet:
-    """Return a deployment of pods of one GPU: the first is busy for a share of the time, the others for another.
+def pods(fleet: Fleet, neighbour: tuple[str, int, int], busy: float, rest: float, **told: Any) -> None:
+    """Add a deployment of pods of one GPU: the first is busy for a share of the time, the others for another.
 
     Each pod's stack says what is told of the first; the others answer nothing.
     """
-    (sku, seconds, gpus), fleet, run, end = neighbour, Fleet(), "kubernetes/prod/a", T + 3 * HOUR
+    (sku, seconds, gpus), run, end = neighbour, "kubernetes/prod/a", T + 3 * HOUR
     fleet.own("n1", [f"G{gpu}" for gpu in range(gpus)], sku=sku)
     for gpu in range(gpus):
         fleet.hold(run, "n1", [f"G{gpu}"], T, end, name="chat", member=f"chat-{gpu}", scheduler="kubernetes")
@@ -252,29 +262,45 @@ def pods(neighbour: tuple[str, int, int], busy: float, rest: float, **told: Any)
         row = {"node": "n1", "run_id": run} | (told if gpu == 0 else {"requests": 0, "running": 0})
         spans = range(T, end, 30 * 10**6)
         fleet.add("service_samples", [row | {"started_at": at, "ended_at": at + 30 * 10**6} for at in spans])
-    return fleet
 
 
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_gpus_of_a_run_that_no_request_reaches_are_idle(neighbour: tuple[str, int, int], tmp_path: Path) -> None:
+@one_pass.each(*((neighbour,) for neighbour in NEIGHBOURS))
+def test_gpus_of_a_run_that_no_request_reaches_are_idle(
+    fleet: Fleet, neighbour: tuple[str, int, int]
+) -> Iterator[None]:
     """One pod has all requests, the others none for hours, and nobody declared them as a reserve."""
-    fleet = pods(neighbour, 0.8, 0.0, requests=60, running=0)
-    fleet.analyze()
+    pods(fleet, neighbour, 0.8, 0.0, requests=60, running=0)
+    yield
     idle_ms = (neighbour[2] - 1) * (3 * HOUR_MS - 2 * MINUTE_MS)
     assert fleet.states()["held_idle", "abandoned"] == idle_ms
-    with fleet.store.session() as session:
-        (states,) = session.row("SELECT list(DISTINCT state ORDER BY state) FROM ledger WHERE gpu_uuid = 'G0'")
-    assert states == ["headroom", "productive"]
-    fleet.analyze(settings=declared(tmp_path, minimum_replicas=neighbour[2]))  # now somebody has
-    assert ("held_idle", "abandoned") not in fleet.states()
+    assert fleet.seen("state", "starts_with(gpu_uuid, 'G0')") == ["headroom", "productive"]
     assert fleet.unbalanced() == []
 
 
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_what_stands_still_while_requests_run_is_no_reserve(neighbour: tuple[str, int, int]) -> None:
+def test_gpus_of_a_run_that_a_policy_keeps_are_not_idle(tmp_path: Path) -> None:
+    """Now somebody declared them."""
+    store = Fleet()
+    each = [Beside(store, f"~{number}") for number in range(len(NEIGHBOURS))]
+    for fleet, neighbour in zip(each, NEIGHBOURS, strict=True):
+        pods(fleet, neighbour, 0.8, 0.0, requests=60, running=0)
+    rows = [
+        f'[[service]]\nname = "chat~{number}"\nminimum_replicas = {gpus}\nrequests_per_second = 10\n'
+        f'look_back_hours = 1\nfrom = 2025-01-01\nsource = "{SOURCE}"\n'
+        for number, (_, _, gpus) in enumerate(NEIGHBOURS)
+    ]
+    store.analyze(settings=declared(tmp_path, "\n".join(rows)))
+    for fleet in each:
+        assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    assert store.unbalanced() == []
+
+
+@one_pass.each(*((neighbour,) for neighbour in NEIGHBOURS))
+def test_what_stands_still_while_requests_run_is_no_reserve(
+    fleet: Fleet, neighbour: tuple[str, int, int]
+) -> Iterator[None]:
     """Requests run all the time, and the GPU has no kernel for 40% of it: the service waits, and nobody for it."""
-    fleet = pods(neighbour, 0.6, 0.0, requests=60, running=9)
-    fleet.analyze()
+    pods(fleet, neighbour, 0.6, 0.0, requests=60, running=9)
+    yield
     stood_ms = (3 * HOUR_MS - 2 * MINUTE_MS) * 4 // 10
     found = fleet.states()
     assert abs(found["unexplained", None] - stood_ms) <= 5 * MINUTE_MS
@@ -282,23 +308,23 @@ def test_what_stands_still_while_requests_run_is_no_reserve(neighbour: tuple[str
     assert fleet.unbalanced() == []
 
 
-@pytest.mark.parametrize("neighbour", NEIGHBOURS)
-def test_what_stands_still_between_requests_is_reserve(neighbour: tuple[str, int, int]) -> None:
+@one_pass.each(*((neighbour,) for neighbour in NEIGHBOURS))
+def test_what_stands_still_between_requests_is_reserve(fleet: Fleet, neighbour: tuple[str, int, int]) -> Iterator[None]:
     """All pods are asked for a half of each minute, and work as long: what is left is theirs to keep."""
-    fleet = pods(neighbour, 0.5, 0.5, requests=30, running=0)
+    pods(fleet, neighbour, 0.5, 0.5, requests=30, running=0)
     run, end = "kubernetes/prod/a", T + 3 * HOUR
     row = {"node": "n1", "run_id": run, "requests": 30, "running": 4}
     for _ in range(neighbour[2]):
         fleet.add(
             "service_samples", [row | {"started_at": at, "ended_at": at + 30 * 10**6} for at in range(T, end, MINUTE)]
         )
-    fleet.analyze()
+    yield
     assert {state for state, _ in fleet.states()} == {"headroom", "productive"}
 
 
-def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None:
+@one_pass
+def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom(fleet: Fleet) -> Iterator[None]:
     """Of serving pods, 66.8% of samples are 0 while memory is held (Alibaba GenTD26): that is never starved."""
-    fleet = Fleet()
     for number in range(1, 5):
         replica(fleet, number, end=T, rate=None)
         fleet.hold(f"slurm/alpha/{number}", f"n{number}", [f"G{number}"], T, T + 3 * HOUR, name="chat", queue="serving")
@@ -310,7 +336,7 @@ def test_a_serving_fleet_that_rests_two_thirds_of_the_time_is_headroom() -> None
             "process_samples",
             [row | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, T + 3 * HOUR, MINUTE)],
         )
-    fleet.analyze()
+    yield
     assert fleet.states() == {("headroom", "declared"): 8 * HOUR_MS, ("productive", "decode"): 4 * HOUR_MS}
 
 
@@ -356,21 +382,20 @@ def test_every_millisecond_of_many_services_stays_booked_once(
 def _only_reserve_moves(
     folder: Path, busy: list[float], rates: list[int | None], minimum: int, ends: list[int]
 ) -> None:
-    fleet, bare = Fleet(), Fleet()
+    store = Fleet()
+    fleet, bare = Beside(store, "~held"), Beside(store, "~bare")
     for each in (fleet, bare):
         for number, share in enumerate(busy):
             replica(each, number, end=T + ends[number] * MINUTE, busy=share, rate=rates[number])
-    fleet.analyze(settings=declared(folder, minimum_replicas=minimum))
-    bare.analyze(settings=Settings())
-    assert fleet.unbalanced() == []
+    store.analyze(settings=declared(folder, name='"chat~held"', minimum_replicas=minimum))
+    assert store.unbalanced() == []
     reserve = {("headroom", "declared"), ("headroom", "beyond_policy"), ("held_idle", "abandoned")}
     with_policy, without = fleet.states(), bare.states()
     assert sum(ms for key, ms in with_policy.items() if key in reserve) == without.get(("headroom", "declared"), 0)
     assert {k: v for k, v in with_policy.items() if k not in reserve} == {
         k: v for k, v in without.items() if k not in reserve
     }
-    for each in (fleet, bare):
-        each.store.close()
+    store.store.close()
 
 
 def missing(fleet: Fleet) -> set[tuple[str, str]]:

@@ -1,9 +1,9 @@
 """What starting is made of, in the ledger: image, load, restore, warm-up; and where a checkpoint was written to."""
 
+from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
@@ -13,10 +13,11 @@ COMPILING: dict[str, Any] = {"utilization_ratio": 0.2, "utilization_zero_ratio":
 CONTEXT = {"memory_used_bytes": 20 * 10**9}
 MINUTE_MS = 60_000
 
+one_pass = OnePass()
 
-def _started(run: str, memory: bool = True, **more: object) -> Fleet:
-    """Return a run of an hour: three minutes bare, four with memory, two with first kernels, then work."""
-    fleet = Fleet()
+
+def _started(fleet: Fleet, run: str, memory: bool = True, **more: object) -> None:
+    """Add a run of an hour: three minutes bare, four with memory, two with first kernels, then work."""
     fleet.own("n1", ["G1"])
     fleet.hold(run, "n1", ["G1"], T, T + HOUR, **{"scheduler": None, "name": "train", **more})
     bare: dict[str, Any] = {"memory_used_bytes": 0} if memory else {}
@@ -25,7 +26,6 @@ def _started(run: str, memory: bool = True, **more: object) -> Fleet:
     fleet.sample("n1", "G1", T + 3 * MINUTE, T + 7 * MINUTE, **(IDLE | held))
     fleet.sample("n1", "G1", T + 7 * MINUTE, T + 9 * MINUTE, **(COMPILING | held))
     fleet.sample("n1", "G1", T + 9 * MINUTE, T + HOUR, **held)
-    return fleet
 
 
 def _seen(fleet: Fleet, run: str, at: int, **values: object) -> None:
@@ -37,50 +37,61 @@ def _seen(fleet: Fleet, run: str, at: int, **values: object) -> None:
 
 def _starting(fleet: Fleet) -> dict[str | None, int]:
     """Return the minutes of starting by cause, once all is booked and balanced."""
-    fleet.analyze()
     assert fleet.unbalanced() == []
     return {cause: ms // MINUTE_MS for (state, cause), ms in fleet.states().items() if state == "starting"}
 
 
-def test_a_pod_pulls_loads_and_warms_up() -> None:
+@one_pass
+def test_a_pod_pulls_loads_and_warms_up(fleet: Fleet) -> Iterator[None]:
     """No process yet, then memory without kernels, then the first of them."""
-    fleet = _started(POD)
+    _started(fleet, POD)
     _seen(fleet, POD, T + 2 * MINUTE)
+    yield
     assert _starting(fleet) == {"image_pull": 2, "model_load": 5, "warm_up": 2}
 
 
-def test_a_pods_pause_container_is_no_process_of_it() -> None:
+@one_pass
+def test_a_pods_pause_container_is_no_process_of_it(fleet: Fleet) -> Iterator[None]:
     """Its cgroup is there before its image."""
-    fleet = _started(POD)
+    _started(fleet, POD)
     _seen(fleet, POD, T, memory_used_bytes=500_000)
     _seen(fleet, POD, T + 2 * MINUTE)
+    yield
     assert _starting(fleet) == {"image_pull": 2, "model_load": 5, "warm_up": 2}
 
 
-def test_a_job_of_a_batch_scheduler_loads() -> None:
+@one_pass
+def test_a_job_of_a_batch_scheduler_loads(fleet: Fleet) -> Iterator[None]:
     """Its processes are there from the first second; that none is on the GPU yet says nothing of an image."""
-    fleet = _started(SLURM)
+    _started(fleet, SLURM)
     _seen(fleet, SLURM, T)
+    yield
     assert _starting(fleet) == {"model_load": 7, "warm_up": 2}
 
 
-def test_a_job_that_unpacks_its_image_itself_pulls_it() -> None:
+@one_pass
+def test_a_job_that_unpacks_its_image_itself_pulls_it(fleet: Fleet) -> Iterator[None]:
     """enroot and apptainer write what they unpack within the job's own cgroup."""
-    fleet = _started(SLURM)
+    _started(fleet, SLURM)
     _seen(fleet, SLURM, T, written_bytes=4 * 10**9)
+    yield
     assert _starting(fleet) == {"image_pull": 3, "model_load": 4, "warm_up": 2}
 
 
-@pytest.mark.parametrize("run", [SLURM, POD])
-def test_without_the_hosts_word_all_but_the_kernels_is_loading(run: str) -> None:
+@one_pass.each((SLURM,), (POD,))
+def test_without_the_hosts_word_all_but_the_kernels_is_loading(fleet: Fleet, run: str) -> Iterator[None]:
     """A month of a GPU exporter's figures knows neither processes nor cgroups."""
-    assert _starting(_started(run, memory=False)) == {"model_load": 7, "warm_up": 2}
+    _started(fleet, run, memory=False)
+    yield
+    assert _starting(fleet) == {"model_load": 7, "warm_up": 2}
 
 
-def test_a_later_attempt_restores() -> None:
+@one_pass
+def test_a_later_attempt_restores(fleet: Fleet) -> Iterator[None]:
     """What it loads is a checkpoint; its image and its first kernels are like any other's."""
-    fleet = _started(POD, attempt=1)
+    _started(fleet, POD, attempt=1)
     _seen(fleet, POD, T + 2 * MINUTE)
+    yield
     assert _starting(fleet) == {"image_pull": 2, "restore": 5, "warm_up": 2}
 
 
@@ -110,9 +121,10 @@ WRITTEN: tuple[tuple[dict[str | None, int], str], ...] = (
 )
 
 
-def test_a_checkpoint_is_booked_to_where_most_of_it_went() -> None:
+@one_pass
+def test_a_checkpoint_is_booked_to_where_most_of_it_went(fleet: Fleet) -> Iterator[None]:
     """A slow mount and a slow drive have different owners."""
-    fleet, at = Fleet(), T + 30 * MINUTE
+    at = T + 30 * MINUTE
     stalled: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
     for number, (disks, _) in enumerate(WRITTEN):
         node, gpu = f"n{number}", f"G{number}"
@@ -130,7 +142,7 @@ def test_a_checkpoint_is_booked_to_where_most_of_it_went() -> None:
                     for one in range(T, T + HOUR, MINUTE)
                 ],
             )
-    fleet.analyze()
+    yield
     for number, (disks, cause) in enumerate(WRITTEN):
         assert fleet.states(f"slurm/alpha/{number}")["checkpointing", cause] == 30_000, disks
     assert fleet.unbalanced() == []
