@@ -4,10 +4,11 @@ Right advice is another matter: what a case forbids may never be said of it, wha
 """
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import combinations, product
+from operator import attrgetter
+from random import Random
 from typing import Any
 
 import pytest
@@ -96,39 +97,46 @@ def advice(so: Truth) -> Iterator[Proposal]:
             yield proposal.answering(finding(rule.state, rule.cause))
 
 
-@cache
-def given() -> tuple[tuple[Truth, tuple[Proposal, ...]], ...]:
-    """Return all that is proposed, by what is so."""
-    return tuple((so, tuple(advice(so))) for so in TRUTHS)
+Given = Sequence[tuple[Truth, tuple[Proposal, ...]]]
+
+
+@pytest.fixture(scope="module", params=[len(TRUTHS) // 4, pytest.param(len(TRUTHS), marks=pytest.mark.soak)])
+def given(request: pytest.FixtureRequest) -> Given:
+    """Return all that is proposed, by what is so: in a quarter of the mixtures, in which any three facts have all."""
+    drawn = Random(6).sample(TRUTHS, request.param)
+    for names in combinations([field.name for field in fields(Truth)], 3):
+        mixed = attrgetter(*names)
+        assert set(map(mixed, drawn)) == set(map(mixed, TRUTHS)), names
+    return [(so, tuple(advice(so))) for so in drawn]
 
 
 @pytest.mark.parametrize(("forbids", "kinds"), [row[1:] for row in FORBIDDEN], ids=[row[0] for row in FORBIDDEN])
-def test_what_is_so_forbids_advice(forbids: Callable[[Truth], bool], kinds: tuple[str, ...]) -> None:
+def test_what_is_so_forbids_advice(forbids: Callable[[Truth], bool], kinds: tuple[str, ...], given: Given) -> None:
     """In none of its mixtures with what else may be so; and each kind is given where it is not so."""
-    said = [(bool(forbids(so)), so, one) for so, proposals in given() for one in proposals if one.kind in kinds]
+    said = [(bool(forbids(so)), so, one) for so, proposals in given for one in proposals if one.kind in kinds]
     assert not [(one.kind, so) for is_so, so, one in said if is_so]
     assert {one.kind for is_so, _, one in said if not is_so} == set(kinds)
 
 
-def test_no_run_is_sent_away_from_all_of_its_hosts() -> None:
+def test_no_run_is_sent_away_from_all_of_its_hosts(given: Given) -> None:
     """By no line of any advice: who excludes them all compares them with nobody."""
-    for so, proposals in given():
+    for so, proposals in given:
         for one in proposals:
             for excluded in re.findall(r"--exclude=(\S+)", text_of(one, "slurm")):
                 assert not set(so.nodes) <= set(excluded.split(",")), (one.kind, so)
 
 
-def test_a_power_limit_is_that_of_the_board_that_needs_it() -> None:
+def test_a_power_limit_is_that_of_the_board_that_needs_it(given: Given) -> None:
     """Neither a neighbour's board nor those of the same run that are as they were built."""
-    for so, proposals in given():
+    for so, proposals in given:
         for one in proposals:
             assert set(re.findall(r"-i (\S+) -pl", text_of(one, "shell"))) <= {SLOWEST}, (one.kind, so)
 
 
-def test_loaders_are_given_settings_that_pytorch_takes() -> None:
+def test_loaders_are_given_settings_that_pytorch_takes(given: Given) -> None:
     """Of loaders without workers it takes neither prefetch_factor nor persistent_workers."""
     seen: set[Any] = set()
-    for so, proposals in given():
+    for so, proposals in given:
         for line in (line for one in proposals for line in text_of(one, "python").splitlines()):
             if "prefetch_factor" in line or "persistent_workers" in line:
                 seen.add((so.workers, *re.findall(r"num_workers=(\d+)", line)))
