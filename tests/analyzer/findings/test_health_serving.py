@@ -1,5 +1,7 @@
 """Notices of services: each rule says its number where it holds, nothing where it does not, and what it lacked."""
 
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +11,48 @@ from analyzer.findings.health.all_notices import notices_in
 from analyzer.findings.health.notice import Notice, Span
 from analyzer.findings.health.services import SERVICE_RULES, ServiceFigures, ServiceRule, Starts, start_notices
 from analyzer.settings.settings import Settings
+from collector.store.database import Store
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, T, declared, replica, says
 
 END = T + 2 * HOUR
 WELL = ServiceFigures("chat", None, ("r",), 7_200_000, 7_200_000, 0, 400, 7_200_000, 0, 7_200_000, 0, slo_ms=7_200_000)
 
+one_pass = OnePass()
+
 
 def noticed(fleet: Fleet, settings: Settings | None = None) -> dict[str, Notice]:
     """Return the notices of services, by the last part of their rule."""
     fleet.analyze(settings=settings)
-    with fleet.store.session() as session:
-        found = notices_in(session, T, T + DAY).notices
-    return {notice.rule.removeprefix("serving/"): notice for notice in found if notice.rule.startswith("serving/")}
+    return _of_services(_notices(fleet.store))
+
+
+def told(fleet: Fleet) -> dict[str, Notice]:
+    """Return the notices of the services of one of many fleets that were judged together, as above."""
+    of_all = _notices_once(fleet.store)
+    return _of_services(one for one in of_all if all(run.endswith(fleet.names_end) for run in one.run_ids))
+
+
+def _of_services(notices: Iterable[Notice]) -> dict[str, Notice]:
+    return {notice.rule.removeprefix("serving/"): notice for notice in notices if notice.rule.startswith("serving/")}
+
+
+def _notices(store: Store) -> tuple[Notice, ...]:
+    with store.session() as session:
+        return tuple(notices_in(session, T, T + DAY).notices)
+
+
+_notices_once = cache(_notices)
 
 
 def serving(busy: float = 0.5, **told: Any) -> Fleet:
     """Return a service of one replica whose stack says the same throughout."""
-    fleet = Fleet()
+    return serves(Fleet(), busy, **told)
+
+
+def serves(fleet: Fleet, busy: float = 0.5, **told: Any) -> Fleet:
+    """Add a service of one replica whose stack says the same throughout."""
     replica(fleet, 1, end=END, busy=busy, rate=None)
     says(fleet, 1, T, END, **told)
     return fleet
@@ -38,46 +64,61 @@ def processes(fleet: Fleet, busiest: float) -> None:
     fleet.add("process_samples", [row | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, END, MINUTE)])
 
 
-def test_a_service_that_is_well_is_not_mentioned() -> None:
+@one_pass
+def test_a_service_that_is_well_is_not_mentioned(fleet: Fleet) -> Iterator[None]:
     """Requests run in batches, nobody waits, the cache has room, first tokens come in time."""
-    told = {"requests": 60, "running": 8, "waiting": 0, "kv_cache_ratio": 0.5}
-    fleet = serving(0.9, **told, first_token_seconds_p99=0.2, slo_seconds=1.0)
+    well = {"requests": 60, "running": 8, "waiting": 0, "kv_cache_ratio": 0.5}
+    serves(fleet, 0.9, **well, first_token_seconds_p99=0.2, slo_seconds=1.0)
     processes(fleet, 0.5)
-    assert noticed(fleet) == {}
+    yield
+    assert told(fleet) == {}
 
 
-def test_a_full_cache_with_a_queue_is_the_limit() -> None:
+@one_pass
+def test_a_full_cache_with_a_queue_is_the_limit(fleet: Fleet) -> Iterator[None]:
     """Half of the time: the number is the share, and it is the stack's own word."""
-    fleet = serving(0.99, requests=60, running=8, waiting=0, kv_cache_ratio=0.5)
+    serves(fleet, 0.99, requests=60, running=8, waiting=0, kv_cache_ratio=0.5)
     says(fleet, 1, T, END, requests=0, running=8, waiting=5, kv_cache_ratio=0.97)
-    (rule, notice), *others = noticed(fleet).items()
+    yield
+    (rule, notice), *others = told(fleet).items()
     assert (rule, others) == ("kv_cache_full", [])
     assert "for 50% of the time" in notice.sentence
     assert (notice.confidence, notice.actor) == ("high", "run")
 
 
-def test_a_full_cache_that_nobody_waits_for_is_well_used() -> None:
+@one_pass
+def test_a_full_cache_that_nobody_waits_for_is_well_used(fleet: Fleet) -> Iterator[None]:
     """Prefixes are kept for as long as there is room: full is what a cache should be."""
-    assert noticed(serving(0.99, requests=60, running=8, waiting=0, kv_cache_ratio=1.0)) == {}
+    serves(fleet, 0.99, requests=60, running=8, waiting=0, kv_cache_ratio=1.0)
+    yield
+    assert told(fleet) == {}
 
 
-def test_a_queue_beside_an_idle_gpu_is_not_for_want_of_gpus() -> None:
+@one_pass
+def test_a_queue_beside_an_idle_gpu_is_not_for_want_of_gpus(fleet: Fleet) -> Iterator[None]:
     """A queue all the time and a GPU without a kernel for 70% of it overlap for 70%."""
-    found = noticed(serving(0.3, requests=60, running=0, waiting=4))
+    serves(fleet, 0.3, requests=60, running=0, waiting=4)
+    yield
+    found = told(fleet)
     assert list(found) == ["queue_beside_idle_gpus"]
     assert "for at least 69% of the time" in found["queue_beside_idle_gpus"].sentence  # its first minute worked
 
 
-def test_a_queue_before_a_busy_gpu_is_its_load() -> None:
+@one_pass
+def test_a_queue_before_a_busy_gpu_is_its_load(fleet: Fleet) -> Iterator[None]:
     """More requests than it can take is a want of replicas, and another matter."""
-    assert noticed(serving(0.99, requests=60, running=8, waiting=4)) == {}
+    serves(fleet, 0.99, requests=60, running=8, waiting=4)
+    yield
+    assert told(fleet) == {}
 
 
-def test_a_full_thread_beside_an_idle_gpu_is_the_limit() -> None:
+@one_pass
+def test_a_full_thread_beside_an_idle_gpu_is_the_limit(fleet: Fleet) -> Iterator[None]:
     """Requests run, no kernel does, and one process fills its core."""
-    fleet = serving(0.3, requests=60, running=8, waiting=0)
+    serves(fleet, 0.3, requests=60, running=8, waiting=0)
     processes(fleet, 1.0)
-    notice = noticed(fleet)["host_threads"]
+    yield
+    notice = told(fleet)["host_threads"]
     assert notice.evidence[0].seen == "up to 100% of a core"
     assert notice.wrong_if
 
@@ -92,16 +133,22 @@ def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread() -> None:
     )
 
 
-def test_one_request_at_a_time_with_a_queue_is_unbatched() -> None:
+@one_pass
+def test_one_request_at_a_time_with_a_queue_is_unbatched(fleet: Fleet) -> Iterator[None]:
     """A busy GPU, one request running, others waiting."""
-    found = noticed(serving(0.99, requests=60, running=1, waiting=3))
+    serves(fleet, 0.99, requests=60, running=1, waiting=3)
+    yield
+    found = told(fleet)
     assert list(found) == ["unbatched"]
     assert found["unbatched"].evidence[0].verdict == "<- unbatched"
 
 
-def test_one_request_at_a_time_without_a_queue_is_the_load() -> None:
+@one_pass
+def test_one_request_at_a_time_without_a_queue_is_the_load(fleet: Fleet) -> Iterator[None]:
     """There is nothing to batch it with."""
-    assert noticed(serving(0.99, requests=60, running=1, waiting=0)) == {}
+    serves(fleet, 0.99, requests=60, running=1, waiting=0)
+    yield
+    assert told(fleet) == {}
 
 
 def test_late_answers_while_a_replica_stands_by(tmp_path: Path) -> None:
@@ -113,15 +160,17 @@ def test_late_answers_while_a_replica_stands_by(tmp_path: Path) -> None:
     assert "in 12 windows of ten minutes while a run of it stood by" in found["late_while_replicas_stand_by"].sentence
 
 
-def test_late_answers_of_replicas_that_all_work_are_a_want_of_replicas() -> None:
+@one_pass
+def test_late_answers_of_replicas_that_all_work_are_a_want_of_replicas(fleet: Fleet) -> Iterator[None]:
     """Then nobody stands by, and this rule has nothing to say."""
-    fleet = serving(0.99, requests=60, running=8, waiting=0, first_token_seconds_p99=2.0, slo_seconds=0.5)
-    assert noticed(fleet) == {}
+    serves(fleet, 0.99, requests=60, running=8, waiting=0, first_token_seconds_p99=2.0, slo_seconds=0.5)
+    yield
+    assert told(fleet) == {}
 
 
-def test_starts_are_counted_with_their_gpu_hours() -> None:
+@one_pass
+def test_starts_are_counted_with_their_gpu_hours(fleet: Fleet) -> Iterator[None]:
     """Two replicas whose GPU works ten minutes after they took it, and answers a minute later."""
-    fleet = Fleet()
     for number in (1, 2):
         run = replica(fleet, number, start=T + 10 * MINUTE, end=END, busy=0.9, rate=None)
         node, gpu = f"n{number}", f"G{number}"
@@ -130,7 +179,8 @@ def test_starts_are_counted_with_their_gpu_hours() -> None:
         )
         fleet.hold(run, node, [gpu], T, END, name="chat", queue="serving")
         says(fleet, number, T + 10 * MINUTE, END, requests=60)
-    notice = noticed(fleet)["cold_starts"]
+    yield
+    notice = told(fleet)["cold_starts"]
     assert "spent 0.3 GPU-hours starting up" in notice.sentence
     seen = {line.what: line.seen for line in notice.evidence}
     assert seen["time of a start"] == "median 600 s, longest 600 s"
@@ -203,11 +253,13 @@ def test_what_is_named_is_a_service_and_says_why_it_is_not_read() -> None:
     assert found["finetune-7b"].run_ids == ("slurm/alpha/2",)
 
 
-def test_a_service_that_starts_again_is_read_well_enough() -> None:
+@one_pass
+def test_a_service_that_starts_again_is_read_well_enough(fleet: Fleet) -> Iterator[None]:
     """Some minutes without a page are a restart."""
-    fleet = serving(requests=0, state="read")
+    serves(fleet, requests=0, state="read")
     says(fleet, 1, END, END + 5 * MINUTE, state="unreachable")
-    assert "unread" not in noticed(fleet)
+    yield
+    assert "unread" not in told(fleet)
 
 
 def test_a_promise_is_kept_missed_or_not_known() -> None:

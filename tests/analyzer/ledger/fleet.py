@@ -30,6 +30,7 @@ class Fleet:
     def __init__(self, store: Store | None = None, batches: int = 0, threads: int | None = None) -> None:
         self._store = store or Store.open(None, memory_limit="500MB", threads=threads)
         self._may_wait = store is None
+        self.names_end = ""
         self.batches = batches
         self._waiting: dict[str, list[Row]] = {}
         self._sizes: dict[int, int] = {}  # rows by batch
@@ -168,7 +169,7 @@ class Beside(Fleet):
 
     def __init__(self, store_of: Fleet, name: str) -> None:
         super().__init__(store_of._store)
-        self._of, self._name = store_of, name
+        self._of, self.names_end = store_of, name
         self._until = MONDAY
 
     @property
@@ -180,15 +181,15 @@ class Beside(Fleet):
         """Add rows as one batch, by these names."""
         named = [dict(row) for row in rows]
         for row in named:
-            row.update({key: f"{row[key]}{self._name}" for key in _NAMES if row.get(key) is not None})
+            row.update({key: f"{row[key]}{self.names_end}" for key in _NAMES if row.get(key) is not None})
             self._until = max(self._until, cast("int", row.get("ended_at") or MONDAY))
         self._of.add(table, named)
 
     def _ours(self, run: str | None) -> tuple[str, list[object]]:
         """Of the hours until the fleet's last word: others of the store may go on for longer, and it is silent then."""
         if run is not None:
-            return "run_id = ?", [f"{run}{self._name}"]
-        return "ends_with(gpu_uuid, ?) AND hour < ?", [self._name, self._until]
+            return "run_id = ?", [f"{run}{self.names_end}"]
+        return "ends_with(gpu_uuid, ?) AND hour < ?", [self.names_end, self._until]
 
 
 def priced(path: Path, **prices: float) -> Settings:

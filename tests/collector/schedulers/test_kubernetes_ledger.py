@@ -6,7 +6,7 @@ from typing import Any
 from analyzer.interfaces.onboarding.runs import identities
 from analyzer.recommendations.site_query import read_site
 from tests.analyzer.ledger.copies import OnePass
-from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
 RUN, OTHER = "kubernetes/prod/0wner", "kubernetes/prod/0ther"
@@ -41,11 +41,6 @@ def seen(fleet: Fleet, name: str, gpu: str, start: int, end: int | None = None) 
     fleet.write("n1", start, end or start + HOUR)
 
 
-def suffix_of(fleet: Fleet) -> str:
-    """Return what ends the names of a fleet beside others; of one alone nothing does."""
-    return fleet._name if isinstance(fleet, Beside) else ""
-
-
 def held(fleet: Fleet) -> dict[str | None, int]:
     """Return the seconds of the ledger by holder."""
     ours, values = fleet._ours(None)
@@ -53,12 +48,12 @@ def held(fleet: Fleet) -> dict[str | None, int]:
         rows = session.rows(
             f"SELECT run_id, (sum(milliseconds) // 1000)::BIGINT FROM ledger WHERE {ours} GROUP BY ALL", values
         )
-    return {run and run.removesuffix(suffix_of(fleet)): seconds for run, seconds in rows}
+    return {run and run.removesuffix(fleet.names_end): seconds for run, seconds in rows}
 
 
 def facts(fleet: Fleet, *columns: str) -> list[tuple[Any, ...]]:
     """Return what is known of the runs."""
-    end = suffix_of(fleet)
+    end = fleet.names_end
     query = f"SELECT {', '.join(columns)} FROM runs WHERE ends_with(run_id, ?) ORDER BY run_id"
     with fleet.store.session() as session:
         rows = session.rows(query, [end])
@@ -244,6 +239,6 @@ def test_placement_knows_a_run_s_hosts_from_its_pods(fleet: Fleet) -> Iterator[N
     yield
     with fleet.store.session() as session:
         placed = read_site(session, T, T + DAY).runs
-    end = suffix_of(fleet)
+    end = fleet.names_end
     own = {run_id: (one.hosts, one.gpus) for run_id, one in placed.items() if run_id.endswith(end)}
     assert own == {f"{RUN}{end}": ((f"n1{end}",), 1)}
