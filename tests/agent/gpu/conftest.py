@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.agent.gpu.fake.build import Scenario, build, compiler, healthy
+from tests.agent.gpu.fake.build import Scenario, healthy
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[3]
@@ -180,24 +180,16 @@ class Host:
 
 
 @pytest.fixture(scope="session")
-def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the fake library, compiled once; for LD_LIBRARY_PATH."""
-    if compiler() is None:
-        pytest.skip("no C compiler: the fake NVIDIA driver cannot be built")
-    return build(tmp_path_factory.mktemp("library"))
-
-
-@pytest.fixture(scope="session")
-def starter(fake_nvml: Path) -> Generator[Starter, None, None]:
+def starter(library: Path) -> Generator[Starter, None, None]:
     """What starts the process of each host."""
-    starter = Starter(fake_nvml)
+    starter = Starter(library)
     yield starter
     starter.close()
 
 
 @pytest.fixture
-def host(starter: Starter, fake_nvml: Path, tmp_path: Path) -> Generator[Host, None, None]:
+def host(starter: Starter, library: Path, tmp_path: Path) -> Generator[Host, None, None]:
     """A host of two healthy H100s; tests change it before the first reading or between two."""
-    host = Host(starter, fake_nvml, healthy(tmp_path / "scenario", gpus=2), tmp_path, tmp_path / "sys")
+    host = Host(starter, library, healthy(tmp_path / "scenario", gpus=2), tmp_path, tmp_path / "sys")
     yield host
     host.close()

@@ -63,9 +63,9 @@ SIZES = {
 
 
 @pytest.fixture
-def binding(fake_nvml: Path, tmp_path: Path) -> Generator[Binding, None, None]:
+def binding(library: Path, tmp_path: Path) -> Generator[Binding, None, None]:
     """Return the binding over a healthy host."""
-    binding = Binding(fake_nvml, healthy(tmp_path / "scenario").path)
+    binding = Binding(library, healthy(tmp_path / "scenario").path)
     yield binding
     binding.close()
 

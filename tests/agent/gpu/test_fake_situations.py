@@ -18,12 +18,12 @@ Play = Callable[[Scenario], Binding]
 
 
 @pytest.fixture
-def play(fake_nvml: Path) -> Generator[Play, None, None]:
+def play(library: Path) -> Generator[Play, None, None]:
     """Return a function that opens the binding over a scenario."""
     opened: list[Binding] = []
 
     def start(scenario: Scenario) -> Binding:
-        opened.append(Binding(fake_nvml, scenario.path))
+        opened.append(Binding(library, scenario.path))
         opened[-1].ask("nvmlInit")
         return opened[-1]
 
