@@ -322,7 +322,8 @@ def _time(zoom: RunTimeline, lowest: str) -> dict[str, object]:
     most = (ends - begins) / max(1, zoom.pixels // _TICK_EVERY)
     step = next((step for step in _TICKS_S if step >= most), DAY_SECONDS * -(-int(most) // DAY_SECONDS))
     shift = round((local(zoom.start, zoom.timezone).utcoffset() or timedelta()).total_seconds())
-    first = -(-(-(-zoom.start // SECOND_US) + shift) // step) * step - shift  # days begin at midnight
+    whole = min(step, DAY_SECONDS)  # days begin at midnight, and several of them with the first that is shown
+    first = -(-(-(-zoom.start // SECOND_US) + shift) // whole) * whole - shift
     moments = [at * SECOND_US for at in range(first, zoom.end // SECOND_US + 1, step)]
     return {
         "anchor": lowest, "range": [begins, ends],

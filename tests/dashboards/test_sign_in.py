@@ -142,7 +142,8 @@ def test_my_runs_say_what_they_cost_what_was_lost_and_what_to_change(
     assert re.fullmatch(
         r"1 run, [0-9,.]+ GPU-hours, \$[0-9,.]+ [0-9.]+% of it was lost, .* most to input starvation.*", answer
     )
-    assert re.search(r'What to change.*href="/recommendations\?week=2026-W46#r-[0-9a-z]+">llama-sft: ', page, re.DOTALL)
+    change = r'What to change.*href="/recommendations\?week=2026-W46#r-[0-9a-z]+"><bdi class="name">llama-sft</bdi>: '
+    assert re.search(change, page, re.DOTALL)
     assert "vision-job" not in page
     op.user = "guest"
     signed_in(visitor)

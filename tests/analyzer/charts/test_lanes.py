@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analyzer.charts.lanes import Band, Lane, Mark, Ranks, Ribbon, RunTimeline, amount, run_lanes
@@ -117,6 +117,7 @@ def test_ticks_are_local_also_where_a_clock_has_an_hour_twice() -> None:
 
 
 @given(st.integers(10, 400 * 86_400), st.integers(160, 2000), st.integers(0, 86_400))
+@example(18 * 86_400 + 1, 160, 0)  # steps of nineteen days, of which none that is counted from 1970 lies within
 def test_there_are_ticks_and_never_more_than_there_is_room_for(seconds: int, pixels: int, later: int) -> None:
     """From ten seconds to a year."""
     start = ORIGIN + later * SECOND
