@@ -26,6 +26,7 @@ from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.access.gate import Gate
 from collector.access.open_access import access_of, analyst_of, tenant_of
+from collector.background import ProvenClock
 from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
@@ -200,7 +201,7 @@ class _Answer:
 def create_server(config: ServerConfig, store: Store, loss_source: LossSource | None = None) -> FastAPI:
     """Return the application. It starts what runs beside it and ends it; who opened the store closes it."""
     collector = config.collector
-    app = _collecting(collector, store) if config.collects else _bare(collector, store)
+    app = _collecting(config, store) if config.collects else _bare(collector, store)
     sealer = app.state.sealer if config.collects else None
 
     tenant = app.state.writer.tenant if config.collects else analyst_of(collector, store)
@@ -310,8 +311,18 @@ def _live(app: FastAPI, job: AnalysisJob, lease: BookingLease | None) -> Live:
     return Live(job.last.error, failing, ignored, job.last.held, books_since, pem, doubt)
 
 
-def _collecting(config: CollectorConfig, store: Store) -> FastAPI:
-    return create_app(config, store, Writer(store, config, tenant=tenant_of(config, store)))
+class _OwnClock(ProvenClock):
+    """The clock of a simulated site: its agents tell the time of the week that is made up."""
+
+    def heard(self, agent: str, sent_at: int) -> None:
+        """Listen to nobody."""
+
+
+def _collecting(config: ServerConfig, store: Store) -> FastAPI:
+    writer = Writer(store, config.collector, tenant=tenant_of(config.collector, store))
+    if config.is_simulated:
+        writer.clock = _OwnClock(None)
+    return create_app(config.collector, store, writer)
 
 
 def _bare(config: CollectorConfig, store: Store) -> FastAPI:

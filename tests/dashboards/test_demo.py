@@ -42,7 +42,9 @@ def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     assert (tmp_path / "prices.toml").read_text() == "# mine\n"
 
 
-def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_small_fleet_goes_all_the_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """Agents' batches over HTTP, store, ledger, report and page: each stage is the product's own."""
     store = tmp_path / "demo.duckdb"
     with demo(DemoConfig(once=True, port=0, store=store, small=True)) as shown:
@@ -55,6 +57,7 @@ def test_a_small_fleet_goes_all_the_way(tmp_path: Path, capsys: pytest.CaptureFi
         doctor = httpx.get(f"{shown.url}/v1/doctor", timeout=PATIENCE_SECONDS).json()
         assert [line for section in doctor["sections"] for line in section["lines"] if line["answer"] == "bad"] == []
     assert report(["--store", str(store), "--json"]) == 0
+    assert [record.message for record in caplog.records] == [], "a first look begins without a warning"
     week = json.loads(capsys.readouterr().out)
     entries = week["breakdown"]["entries"]
     of_teams = [entry for team in week["teams"] for entry in team["breakdown"]["entries"]]

@@ -28,7 +28,7 @@ def jobs(sight: Sight) -> Section:
 
 
 def _analysis(sight: Sight) -> Iterator[CheckLine]:
-    if sight.live is not None and sight.live.clock_doubt is not None and not sight.is_simulated:
+    if sight.live is not None and sight.live.clock_doubt is not None:
         yield CheckLine("bad", sight.live.clock_doubt, "see whether its time service runs")
     if sight.live is not None and sight.live.analysis_error is not None:
         yield CheckLine("bad", f"the last analysis failed: {sight.live.analysis_error}", "the server's log says more")
