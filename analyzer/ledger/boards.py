@@ -93,9 +93,10 @@ def load_boards(session: Session, limits: Thresholds) -> None:
         # Columns one by one: a row as a whole would have every column of it read.
         "spins(utilization, sm, tensor, dram, memory, drawn, own, sent, us) AS coalesce("
         f"1000 * utilization >= {limits.spins_utilization_permille} AND if(sm IS NULL, "
-        f"coalesce(1000 * memory <= {limits.spins_memory_permille}, true) AND coalesce(1000 * drawn <= "
-        f"greatest(own * {limits.spins_power_permille}, {1000 * limits.spins_least_watts}), "
-        f"1000 * memory <= {limits.quiet_permille}), "  # of which power is not told, memory has to be at rest
+        f"coalesce(1000 * memory <= {limits.spins_memory_permille}, true) AND coalesce(1000 * drawn <= greatest("
+        # Of which memory is not told, power has to be as low as no kernels leave it, and the other way round.
+        f"own * if(memory IS NULL, {limits.spins_power_alone_permille}, {limits.spins_power_permille}), "
+        f"{1000 * limits.spins_least_watts}), 1000 * memory <= {limits.quiet_permille}), "
         f"1000 * sm <= if(1000 * (tensor + dram) <= {limits.quiet_permille}, {limits.launching_activity_permille}, "
         f"{limits.spinning_permille}) AND 1000 * (tensor + dram) <= {limits.spins_memory_permille}) "
         f"AND sent <= us * {limits.spins_link_kb_per_ms}, false)",

@@ -27,7 +27,8 @@ WORK = (
 # How long a run is below its own best, as it is while it spins for its peers: windows.sql.
 SHORT = (
     "yardstick_permille", "deadband_permille", "spinning_permille", "decode_permille", "spins_utilization_permille",
-    "spins_memory_permille", "spins_power_permille", "spins_least_watts", "spins_link_kb_per_ms",
+    "spins_memory_permille", "spins_power_permille",
+    "spins_power_alone_permille", "spins_least_watts", "spins_link_kb_per_ms",
     "wholly_spinning_permille", "launching_activity_permille",
 )  # fmt: skip
 
@@ -193,6 +194,7 @@ class Thresholds:
     spins_utilization_permille: int = 985
     spins_memory_permille: int = 50
     spins_power_permille: int = 400
+    spins_power_alone_permille: int = 250  # ours, where the use of memory is not told: small kernels may draw more
     spins_least_watts: int = 40  # what boards of 60 to 75 W draw at their clocks, with nothing to do (T4, L4)
     spins_link_kb_per_ms: int = 10
     wholly_spinning_permille: int = 950
