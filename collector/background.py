@@ -32,6 +32,11 @@ def let_others_go_first(nice: int) -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
 
 
+def now_us() -> int:
+    """Return the time by the wall clock, microseconds UTC."""
+    return time.time_ns() // 1000
+
+
 class Background:
     """A daemon thread of its own. `_run` says what it does, and ends soon after `_ending` is set."""
 
@@ -72,7 +77,7 @@ class ProvenClock:
     def __init__(
         self,
         newest_us: int | None,
-        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        wall_us: Callable[[], int] = now_us,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._wall_us, self._monotonic = wall_us, monotonic

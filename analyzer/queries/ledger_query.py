@@ -127,6 +127,11 @@ class Breakdown:
         return Breakdown(tuple(entry for entry in self.entries if entry.klass == klass), self.unpriced)
 
     @property
+    def main_loss(self) -> "BreakdownEntry | None":
+        """What most avoidable time of it went to; None where there is none."""
+        return max(self.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+
+    @property
     def measured(self) -> "Breakdown":
         """What is known: of time that nobody measured there is no share, neither useful nor avoidable."""
         return Breakdown(tuple(entry for entry in self.entries if entry.label != _NOT_MEASURED), self.unpriced)

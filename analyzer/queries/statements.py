@@ -161,13 +161,20 @@ def run_with(session: "Session", file: str, texts: Texts, parameters: Mapping[st
             _run(session, statement, given)
 
 
+@cache
+def _made_by(statement: str) -> tuple[str, str]:
+    """Return how a statement fills which table: the first words, and its name; empty where it fills none."""
+    found = _MAKES.search(statement)
+    return (found[1], found[2]) if found else ("", "")
+
+
 def _run(session: "Session", statement: str, given: dict[str, object]) -> None:
     count = session.changed(statement, given)
-    if made := _MAKES.search(statement):
-        if count:
-            session.without_rows.discard(made[2])
-        elif made[1].startswith("CREATE"):
-            session.without_rows.add(made[2])
+    how, table = _made_by(statement)
+    if count:
+        session.without_rows.discard(table)
+    elif how.startswith("CREATE"):
+        session.without_rows.add(table)
 
 
 def pass_over(session: "Session", statement: str, given: dict[str, object]) -> None:
@@ -175,13 +182,13 @@ def pass_over(session: "Session", statement: str, given: dict[str, object]) -> N
 
     Which these are is asked once, of the table that the statement itself has made.
     """
-    made = _MAKES.search(statement)
-    if made is None or not made[1].startswith("CREATE"):
+    how, table = _made_by(statement)
+    if not how.startswith("CREATE"):
         return
     if columns := _columns_of.get(statement):
-        session.execute(f"CREATE OR REPLACE TEMP TABLE {made[2]} ({columns})")
-        session.without_rows.add(made[2])
+        session.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
+        session.without_rows.add(table)
     else:
         _run(session, statement, given)
-        told = session.rows(f"DESCRIBE {made[2]}")
+        told = session.rows(f"DESCRIBE {table}")
         _columns_of[statement] = ", ".join(f'"{name}" {kind}' for name, kind, *_ in told)

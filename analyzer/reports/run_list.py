@@ -24,7 +24,7 @@ class RunSummary:
     @property
     def main_loss(self) -> BreakdownEntry | None:
         """What most avoidable time of it went to; None where there is none."""
-        return max(self.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+        return self.breakdown.main_loss
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Scope
 
 from agent.wire.units import DAY_US, HOUR_US
 from collector.access.secret import PresentedSecret, Session, Sessions, digest, is_one_of, matches, parsed
-from collector.background import Background
+from collector.background import Background, now_us
 from collector.errors import AccessError, RegistryError
 from collector.registry import AccessKey, Registry
 from collector.registry.audit import AuditEntry, AuditKind
@@ -73,11 +73,6 @@ FRESH_SECONDS = 2.0  # how old what we know may be, while the registry answers
 _HURRIED_SECONDS = 0.5  # how often a key that nobody knows may make us look at once
 TRUSTED_SECONDS = 3600.0  # how long it goes on without the registry
 _NO_HASH = digest("")
-
-
-def now_us() -> int:
-    """Return the time by the wall clock, microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class Directory:

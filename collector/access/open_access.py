@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from collector.access.access import Access, now_us
+from collector.access.access import Access
+from collector.background import now_us
 from collector.config import SHARED, CollectorConfig, is_loopback, load
 from collector.errors import ConfigError
 from collector.registry import Bounds, Registry, open_registry, registry_file

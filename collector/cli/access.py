@@ -9,13 +9,13 @@ import os
 import pwd
 import re
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from collector.access.open_access import registry_of
 from collector.access.secret import JOIN, digest, new_secret
+from collector.background import now_us
 from collector.cli.table import table_lines, utc_text
 from collector.config import CollectorConfig, settings_of_store
 from collector.errors import ConfigError, StoreError
@@ -215,7 +215,7 @@ def access(argv: list[str]) -> int:
 
 
 def _list(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
-    keys, joins, now = registry.keys.listed(), registry.joins.listed(), _now()
+    keys, joins, now = registry.keys.listed(), registry.joins.listed(), now_us()
     if options.json:
         print(json.dumps({"version": 1, "keys": documents(keys), "join_tokens": documents(joins)}, indent=1))
         return _OK
@@ -225,7 +225,7 @@ def _list(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
 
 def _add(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     wish = Wish(options.role, options.name, tuple(options.team or ()), options.node, lifetime(options.expires))
-    _hand_over(issue(registry, wish, _actor(), _now()), registry, f"the {options.role} key {options.name}")
+    _hand_over(issue(registry, wish, _actor(), now_us()), registry, f"the {options.role} key {options.name}")
     return _OK
 
 
@@ -236,7 +236,7 @@ def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
         options.uses,
         lifetime(options.lasts),
         _actor(),
-        _now(),
+        now_us(),
         replaces=options.replace,
     )
     _hand_over(token, registry, f"the join token for {options.node_glob}")
@@ -245,7 +245,7 @@ def _join(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -
 
 
 def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
-    missing = revoke(registry, options.ids, _actor(), _now())
+    missing = revoke(registry, options.ids, _actor(), now_us())
     for one in missing:
         _say(f"there is no active key or join token {one}; gpuledger admin access list --all shows all of them")
     if len(missing) < len(options.ids):
@@ -254,14 +254,14 @@ def _revoke(options: argparse.Namespace, _: CollectorConfig, registry: Registry)
 
 
 def _rotate(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
-    key = rotate(registry, options.id, lifetime(options.overlap), lifetime(options.expires), _actor(), _now())
+    key = rotate(registry, options.id, lifetime(options.overlap), lifetime(options.expires), _actor(), now_us())
     _hand_over(key, registry, f"the successor of {options.id}")
     _say(f"{options.id} stays valid for {options.overlap}; until then both work; end it sooner with access revoke")
     return _OK
 
 
 def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
-    since = 0 if options.since == "all" else _now() - (lifetime(options.since) or 0)
+    since = 0 if options.since == "all" else now_us() - (lifetime(options.since) or 0)
     entries = registry.audit.since(since, _MOST_ENTRIES)
     if options.json:
         print(json.dumps({"version": 1, "entries": [asdict(entry) for entry in entries]}, indent=1))
@@ -273,7 +273,7 @@ def _audit(options: argparse.Namespace, _: CollectorConfig, registry: Registry) 
 
 def _move_gpu(options: argparse.Namespace, _: CollectorConfig, registry: Registry) -> int:
     before = registry.homes.of([options.gpu]).get(options.gpu)
-    registry.homes.move(options.gpu, options.node, _now(), _actor())
+    registry.homes.move(options.gpu, options.node, now_us(), _actor())
     _say(
         f"what {options.node} reports of {options.gpu} is accepted within a minute; "
         f"it belonged to {before or 'no host'}"
@@ -293,7 +293,7 @@ def _erase(options: argparse.Namespace, config: CollectorConfig, registry: Regis
     _say(f"{erased.row_count:,} rows changed, {erased.files:,} files removed; the name was replaced by")
     print(replacement.pseudonym, flush=True)
     _say("the name comes back from whatever still has it: agents' spools, the scheduler, a backup; see docs/access.md")
-    others = [one for one in registry.collectors.listed() if one.alive_until > _now()]
+    others = [one for one in registry.collectors.listed() if one.alive_until > now_us()]
     if others:
         listed = ", ".join(f"{one.name} ({one.url})" for one in others)
         _say(f"run it for the stores of {listed} too, each stopped, with --as {replacement.pseudonym}")
@@ -329,10 +329,6 @@ def _actor() -> str:
         name = str(os.getuid())
     behind = os.environ.get("SUDO_USER")
     return f"cli:{name}" + (f" ({behind})" if behind and behind != name else "")
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,10 +4,10 @@ import argparse
 import json
 import math
 import os
-import time
 from dataclasses import asdict
 from pathlib import Path
 
+from collector.background import now_us
 from collector.backup.manifest import place_of
 from collector.cli.table import utc_text
 from collector.config import CollectorConfig, settings_of_store
@@ -29,7 +29,7 @@ def check(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     with _opened(options, read_only=True) as store:
         require_catalogue(store)
-        _, damages = look_through(store, math.inf, _now_us(), notes_it=False)
+        _, damages = look_through(store, math.inf, now_us(), notes_it=False)
         seen = store.lake is not None and store.lake.folder is not None
     if options.json:
         print(json.dumps({"version": 1, "read": seen, "damaged": [asdict(damage) for damage in damages]}, indent=1))
@@ -49,7 +49,7 @@ def aside(argv: list[str]) -> int:
     if bool(options.files) == options.all:
         parser.error("name files, or use --all")
     with _opened(options, read_only=False) as store:
-        _, damages = look_through(store, math.inf, _now_us())
+        _, damages = look_through(store, math.inf, now_us())
         chosen = damages if options.all else _chosen(damages, options.files)
         mended = put_back(store, chosen, options.backups or place_of(_config(options), store.path or Path()))
         chosen = [damage for damage in chosen if damage not in mended]
@@ -117,7 +117,3 @@ def _opens(config: CollectorConfig) -> bool:
     except StoreError:
         return False
     return True
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

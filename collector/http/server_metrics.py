@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent.child import installed_version
 from agent.exposition import OPENMETRICS, exposition
 from collector.access.gate import endpoint_of
-from collector.background import Background
+from collector.background import Background, now_us
 from collector.errors import StoreError
 from collector.pipeline.metrics import Families, Metrics
 from collector.store.database import Store
@@ -64,7 +64,7 @@ class MetricsPoller(Background):
             self._failing = True
             return
         self._failing = False
-        self._metrics.agents_page.show(self._metrics.agents.ages(_now_us()))
+        self._metrics.agents_page.show(self._metrics.agents.ages(now_us()))
 
     def _look(self, session: Session) -> None:
         upto = self._mark.upto if self._store.lake is not None else 2**63 - 1
@@ -79,22 +79,18 @@ class MetricsPoller(Background):
         self._newest_us = newest or self._newest_us
 
     def _since(self, at_us: int | None) -> float:
-        return 0.0 if at_us is None else max(0.0, (_now_us() - at_us) / 1e6)
+        return 0.0 if at_us is None else max(0.0, (now_us() - at_us) / 1e6)
 
     def _run(self) -> None:
         try:
             with self._store.hot_session() as session:
-                self._metrics.agents.remember(session, _now_us())
+                self._metrics.agents.remember(session, now_us())
         except StoreError as error:
             _LOG.error("hosts last seen before the start are not known: %s", error)
         while True:
             self.once()
             if self._ending.wait(_EVERY_SECONDS):
                 return
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000
 
 
 _SECONDS_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

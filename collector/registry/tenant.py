@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from collector.background import Background
+from collector.background import Background, now_us
 from collector.errors import BatchError, HeldElsewhereError, RegistryError
 from collector.registry.leases import Lease
 from collector.registry.registry import Registry
@@ -53,7 +53,7 @@ class BookingLease:
             RegistryError: nobody can say who has it; nothing may be booked.
         """
         self.holder = None
-        lease = self._registry.leases.acquire([NAME], self._number, time.time_ns() // 1000)[NAME]
+        lease = self._registry.leases.acquire([NAME], self._number, now_us())[NAME]
         names = {one.number: one.name for one in self._registry.collectors.listed()}
         self.holder = LakeBooker(names.get(lease.collector, "?"), lease.url, lease.since, lease.is_mine)
         if not lease.is_mine:
@@ -166,7 +166,7 @@ class Tenant(Background):
             yield held
 
     def _acquired(self, streams: set[str]) -> dict[str, Lease]:
-        leases = self._registry.leases.acquire(streams, self.number, _now())
+        leases = self._registry.leases.acquire(streams, self.number, now_us())
         for lease in leases.values():
             if lease.taken_over_from is not None:
                 _LOG.warning("stream %s is ours now; collector %d has been silent", lease.stream, lease.taken_over_from)
@@ -189,7 +189,7 @@ class Tenant(Background):
 
     def _beat(self) -> None:
         began = time.monotonic()
-        unbroken = self._registry.collectors.heartbeat(self.number, _now(), _LEASE_SECONDS)
+        unbroken = self._registry.collectors.heartbeat(self.number, now_us(), _LEASE_SECONDS)
         if not unbroken:
             held = self._registry.leases.held(self.number)
             self._mine = OrderedDict((name, epoch) for name, epoch in self._mine.items() if held.get(name) == epoch)
@@ -209,7 +209,3 @@ def _answer(stream: str, said: int | None, lease: Lease | None, epoch: int | Non
         sentence = f"stream {stream} has moved to another collector; resend what you have of it, under epoch {epoch}"
         return BatchError(412, "epoch", sentence, epoch=epoch)
     return None
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -232,7 +232,7 @@ def _own(context: RequestContext, period: Period, user: str) -> dict[str, object
     return {
         "went": went,
         "lost": lost,
-        "main": max(lost.entries, key=lambda entry: entry.milliseconds, default=None),
+        "main": went.main_loss,
         "advice": list(zip(advice, saving_column(advice, reader.settings.currency)[0], strict=True)),
         "savings_head": savings_head(advice),
     }
@@ -387,27 +387,39 @@ def _told(reader: Reader, run_id: str) -> RunDocument:
     return run_report(reader.session, run_facts(reader.session, run_id), span, reader.settings, own, [], points)
 
 
-def _findings(reader: Reader, run_id: str) -> dict[str, Any]:
-    span = run_span(reader.session, run_id, reader.settings.timezone)
-    found = reader.of_run(run_id, span)
-    facts, settings = run_facts(reader.session, run_id), reader.settings
-    own = [finding for finding in found if run_id in finding.run_ids and not finding.suspicion]
+def _findings(reader: Reader, run_id: str) -> dict[str, object]:
+    span, found = _found(reader, run_id)
+    own = _proven(found, run_id)
     week = reader.calendar.week_of(span.end - 1).label
     return {
         "findings": own,
         "ruled_out": {one.id: _ruled_out(reader, one, found, span) for one in own[:FINDINGS_SHOWN]},
         "advice": reader.run_advice(found, span),
-        "words": Words(settings.currency, settings.timezone, span, running=facts.ended_at is None),
+        "words": _words(reader, run_id, span),
         "finding_week": f"?{urlencode({'week': week})}",
     }
 
 
 def _next(reader: Reader, run_id: str) -> dict[str, object]:
     """Return the change that answers the run's largest loss that has one."""
-    found = _findings(reader, run_id)
-    own, advice = found["findings"], found["advice"]
-    answers = [(one, change) for one in own for change in advice if one.id in change.finding_ids]
-    return {"words": found["words"], "answer": answers[0] if answers else None}
+    span, found = _found(reader, run_id)
+    own, advice = _proven(found, run_id), reader.run_advice(found, span)
+    answers = ((one, change) for one in own for change in advice if one.id in change.finding_ids)
+    return {"words": _words(reader, run_id, span), "answer": next(answers, None)}
+
+
+def _found(reader: Reader, run_id: str) -> tuple[Period, list[Finding]]:
+    span = run_span(reader.session, run_id, reader.settings.timezone)
+    return span, reader.of_run(run_id, span)
+
+
+def _proven(found: Sequence[Finding], run_id: str) -> list[Finding]:
+    return [finding for finding in found if run_id in finding.run_ids and not finding.suspicion]
+
+
+def _words(reader: Reader, run_id: str, span: Period) -> Words:
+    is_running = run_facts(reader.session, run_id).ended_at is None
+    return Words(reader.settings.currency, reader.settings.timezone, span, running=is_running)
 
 
 def _ruled_out(reader: Reader, finding: Finding, found: list[Finding], span: Period) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ def _faster(before: "RecordingReport", now: "RecordingReport") -> str:
     if before.run is None or now.run is None:
         return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
     moved = largest_move(before.run.breakdown, now.run.breakdown)
-    lost = max(now.run.breakdown.of("avoidable").entries, key=lambda entry: entry.milliseconds, default=None)
+    lost = now.run.breakdown.main_loss
     blind = now.run.breakdown.has_gap
     left = "" if blind else " Nothing avoidable is left."
     still = f" Still the largest loss: {lost.label}." if lost else left
@@ -193,16 +193,14 @@ def recording_markdown(report: "RecordingReport", before: "RecordingReport | Non
     """Return the report as a comment for a pull request, in which no name of the run is markup, or calls anybody."""
     table: list[tuple[str, ...]]
     if before is not None:
-        answer = against_sentence(before, report)
         table = [("", "before", "now", "change")]
         table += [
             (name, clock(then), clock(now), _CHANGE.words(now - then))
             for name, then, now in _against_rows(before, report)
         ]
     else:
-        answer = report.not_judged or (_no_gpu_sentence(report) if report.run is None else run_sentence(report.run))
         table = [("", "time"), *((name, clock(seconds)) for name, seconds in _seconds(report).items())]
-    lines = [COMMENT_MARK, f"**{_markdown(answer)}**", ""]
+    lines = [COMMENT_MARK, f"**{_markdown(recording_sentence(report, before))}**", ""]
     for number, row in enumerate(table if len(table) > 1 else ()):
         lines += [f"| {' | '.join(map(_markdown, row))} |", *(["|---|" + "---:|" * (len(row) - 1)] * (number == 0))]
     if before is not None and (then := came_out(before, report)):
@@ -290,7 +288,7 @@ def recording_sentence(report: "RecordingReport", before: "RecordingReport | Non
     if before is not None:
         return against_sentence(before, report)
     if report.not_judged:
-        return plain(report.not_judged)
+        return plain_sentence(report.not_judged)
     return _no_gpu_sentence(report) if report.run is None else run_sentence(report.run)
 
 

@@ -288,7 +288,7 @@ def run_line(report: RunDocument) -> str:
     told = f"{gpu_hours(whole.milliseconds, hours_decimals(whole.milliseconds))} GPU-hours"
     told += f", {at_least(money(whole.cost_micros, report.currency), whole.is_part)}" if whole.cost_micros else ""
     parts = [told]
-    main = max(lost.entries, key=lambda entry: entry.milliseconds, default=None)
+    main = whole.main_loss
     if not whole.measured.milliseconds:
         parts.append("not measured")
     elif main is None:
