@@ -62,7 +62,7 @@ class Safety:
         self._log = path.with_name(path.name + ".wal")
         self._last_log: tuple[int, int] | None = None  # inode and size
         self._headers = b""
-        self._descriptor = _held(path)
+        self._descriptor: int | None = None
         self._copying = threading.Lock()
 
     def settle(self) -> bool:
@@ -72,15 +72,22 @@ class Safety:
             self.trouble = None
         except OSError as error:
             self.trouble = f"cannot sync {self.path.parent} to disk: {error.strerror}"
-        return self._descriptor is not None and self._read_headers(self._descriptor) != self._headers
+        try:
+            descriptor = self._own_descriptor()
+            return descriptor is not None and self._read_headers(descriptor) != self._headers
+        except OSError:  # closed meanwhile by who had the file open before; looked for again at the next commit
+            return False
 
     def copy(self, used: Sequence[int]) -> None:
         """Copy these blocks, which are all that hold metadata in use. A copy that fails is told and tried again."""
-        if self._descriptor is None or not self._copying.acquire(blocking=False):
+        if not self._copying.acquire(blocking=False):
             return
         try:
-            headers = self._read_headers(self._descriptor)
-            blocks = {number: os.pread(self._descriptor, BLOCK, _place(number)) for number in used}
+            descriptor = self._own_descriptor()
+            if descriptor is None:
+                return
+            headers = self._read_headers(descriptor)
+            blocks = {number: os.pread(descriptor, BLOCK, _place(number)) for number in used}
             if all(len(block) == BLOCK for block in blocks.values()):
                 _write(copy_of(self.path), Copy(_iteration(headers), blocks))
                 self._headers = headers
@@ -105,6 +112,15 @@ class Safety:
         if last is None or last[0] != status.st_ino or status.st_size < last[1]:
             sync(self.path.parent)
         self._last_log = (status.st_ino, status.st_size)
+
+    def _own_descriptor(self) -> int | None:
+        """Return a descriptor by which this process has the file open, looked for anew where the last is no more.
+
+        It may have been that of a database closed a moment ago, and its number may be another file's by now.
+        """
+        if self._descriptor is None or not _is_of(self._descriptor, self.path):
+            self._descriptor = _held(self.path)
+        return self._descriptor
 
     @staticmethod
     def _read_headers(descriptor: int) -> bytes:
@@ -161,18 +177,18 @@ def _held(path: Path) -> int | None:
     We read by DuckDB's own: to close another one of the same file would give up DuckDB's lock on it (fcntl(2)).
     """
     try:
-        wanted = path.stat()
         descriptors = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names are all that is needed
     except OSError:
         return None
-    for descriptor in descriptors:
-        try:
-            status = os.fstat(descriptor)
-        except OSError:
-            continue
-        if (status.st_ino, status.st_dev) == (wanted.st_ino, wanted.st_dev):
-            return descriptor
-    return None
+    return next((descriptor for descriptor in descriptors if _is_of(descriptor, path)), None)
+
+
+def _is_of(descriptor: int, path: Path) -> bool:
+    """Say whether a descriptor is open, and of this file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))  # noqa: PTH116 - half the time of Path.stat()
+    except OSError:
+        return False
 
 
 @contextmanager

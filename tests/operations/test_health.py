@@ -164,8 +164,8 @@ def test_a_catalogue_that_is_away_is_no_dead_store(config: CollectorConfig, tmp_
             assert collector.client.post(body(1)).status == 200
             assert collector.client.get("/readyz").status == 200
             postgres.kill()
-            answer = collector.client.get("/readyz")
-            assert (answer.status, collector.client.post(body(2)).status) == (200, 200)
+            readiness, taken = collector.client.get("/readyz"), collector.client.post(body(2))
+            assert (readiness.status, taken.status) == (200, 200), readiness.text + taken.text
             until(lambda: not LakeFiles(collector.store)().ok, "it is seen that the catalogue is away")
             assert not LakeFiles(collector.store)().refuses
             postgres.start()

@@ -1,5 +1,6 @@
 """What is put right when a store is opened, and above all what is not touched."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from collector.errors import StoreError
 from collector.store.database import Store
-from collector.store.power import BLOCK, BLOCKS_AT, copy_of, mend
+from collector.store.power import BLOCK, BLOCKS_AT, Safety, copy_of, mend
 
 KILLED = """
 import os, sys
@@ -133,3 +134,24 @@ def test_a_store_that_this_process_has_keeps_its_lock(tmp_path: Path) -> None:
         other = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
         assert other.returncode != 0
         assert "lock" in other.stderr
+
+
+@pytest.mark.parametrize("is_taken_again", [False, True])
+def test_a_descriptor_that_another_closes_is_looked_for_anew(tmp_path: Path, *, is_taken_again: bool) -> None:
+    """A database of the same file, closed a moment ago, may still have it open: the writer's thread ended by that."""
+    path, other = tmp_path / "store.duckdb", tmp_path / "other"
+    path.write_bytes(bytes(BLOCKS_AT + BLOCK))
+    other.write_bytes(b"\1" * BLOCKS_AT)
+    first = os.open(path, os.O_RDONLY)
+    safety = Safety(path)
+    assert safety.settle()
+    safety.copy([0])
+    assert not safety.settle()  # it reads by the first descriptor, and nothing has changed since
+    with path.open("rb"):
+        os.close(first)
+        taken = os.open(other, os.O_RDONLY) if is_taken_again else None
+        assert taken in (first, None)
+        assert not safety.settle()  # the header of the store's file is as it was, whatever has its number now
+        if taken is not None:
+            os.close(taken)
+    assert not safety.settle()  # nobody has it open
