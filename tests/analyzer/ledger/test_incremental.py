@@ -12,7 +12,7 @@ from tests.analyzer import small_site as site
 from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, Row
 from tests.analyzer.ledger.generated import generate
-from tests.analyzer.small_site import _exchange, analysed_site, small_site
+from tests.analyzer.small_site import _exchange, _exchanges, analysed_site, small_site
 
 T = MONDAY
 HOSTS = 6
@@ -143,7 +143,11 @@ def test_a_disk_touches_the_gpus_of_its_host_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "hosts"), [(3, 3), *(pytest.param(size, 12, marks=pytest.mark.soak) for size in (1, 3, 40))]
+    ("size", "hosts"),
+    [
+        (3, 2),
+        *(pytest.param(size, hosts, marks=pytest.mark.soak) for size, hosts in ((3, 3), (1, 12), (3, 12), (40, 12))),
+    ],
 )
 def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
     size: int, hosts: int, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +171,9 @@ def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
 def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run across racks may be booked before those that show what a rack gives: it is then judged once more."""
     monkeypatch.setattr(site, "CROSSING_HOSTS", tuple(f"c{number}" for number in range(8)))  # before all others
-    whole, parts = small_site(), small_site()
+    whole, parts = Fleet(), Fleet()
+    for fleet in (whole, parts):
+        _exchanges(fleet)
     whole.analyze()
     monkeypatch.setattr(pending, "GPU_HOURS", 1)
     monkeypatch.setattr(pending, "GPUS", 8)
@@ -194,7 +200,7 @@ def test_the_fabric_may_be_learned_late() -> None:
 def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What its links carried lies further back than an hour looks: it is known within a chunk as from a former one."""
     ledgers = []
-    for gpu_hours in (pending.GPU_HOURS, 6):
+    for gpu_hours in (pending.GPU_HOURS, 12):
         monkeypatch.setattr(pending, "GPU_HOURS", gpu_hours)
         fleet = Fleet()
         fleet.own("n0", ["g0", "g1"])
@@ -209,12 +215,17 @@ def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.Monke
     assert ledgers[0] == ledgers[1]
 
 
-@pytest.mark.parametrize("after", [2, *(pytest.param(after, marks=pytest.mark.soak) for after in (1, 5))])
-def test_a_pass_that_is_cut_off_is_made_good_by_the_next(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+# The first dies with an hour booked and the next one in half.
+@pytest.mark.parametrize(
+    ("after", "gpus"), [(3, 14), *(pytest.param(after, 8, marks=pytest.mark.soak) for after in (1, 2, 5))]
+)
+def test_a_pass_that_is_cut_off_is_made_good_by_the_next(
+    after: int, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server may be killed between any two transactions: no hour is lost by it, and none counted twice."""
     whole, killed = analysed_site(), small_site()
     monkeypatch.setattr(pending, "GPU_HOURS", 20)
-    monkeypatch.setattr(pending, "GPUS", 8)
+    monkeypatch.setattr(pending, "GPUS", gpus)
     with pytest.raises(KeyboardInterrupt):
         analyze(killed.store, Settings(), now_us=T + DAY, progress=_dies(after))
     killed.analyze()
