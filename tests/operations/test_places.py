@@ -1,19 +1,16 @@
 """Every command reads and writes the lake of its server, wherever that lies; or it refuses, and says what to name."""
 
 import contextlib
-import io
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-import gpuledger
 from analyzer.settings.settings import site_of
 from collector.backup.backup_maker import backups
 from collector.backup.manifest import Layout, point
@@ -24,10 +21,10 @@ from tests.analyzer.ledger.fleet import MONDAY, Fleet, priced
 from tests.analyzer.small_site import small_site
 from tests.dashboards.serving import served
 from tests.fleet.s3 import KEY_ID, REGION, SECRET
+from tests.operations.commands import OUT, said
 
 LATER = MONDAY + 86_400_000_000
 WEEK = "2025-W46"
-OUT = "(a file)"
 # What has no --server, and what has: the arguments of each, without those that name the site.
 LOCAL = (
     ["bill", "csv", "--since", WEEK, "--out", OUT],
@@ -46,8 +43,8 @@ BOTH = (
     ["bill", "costs", WEEK, "--json"],
     ["capacity", "demand", "--json"],
 )
-# Of a fleet's site, where each reading asks PostgreSQL and S3: those whose answers take least. How a command finds its
-# lake is one thing for all; a folder is read by each, and each refuses to guess at either.
+# Those whose answers take least: of a fleet's site, where each reading asks PostgreSQL and S3, and beside a server. How
+# a command finds its lake is one thing for all; a folder is read by each, and each refuses to guess at either.
 QUICK = ("traffic", "runs", "prices", "costs", "demand", "csv", "teams")
 
 
@@ -128,24 +125,11 @@ def place(request: pytest.FixtureRequest, beside: Place, tmp_path_factory: pytes
     return filled(set_up(folder, lines), "postgres")
 
 
-def said(words: list[str]) -> tuple[int, str, str]:
-    """Return what a command says and writes, and its exit code."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        file = Path(folder) / "out"
-        code = gpuledger.main([str(file) if word == OUT else word for word in words])
-        return code, out.getvalue() + (file.read_text() if file.exists() else ""), err.getvalue()
-
-
 # With one thread as in this process (tests/conftest.py): over so few rows a second one spins.
 _EACH = """
 import json, sys
 from collector.store import database
-from tests.operations.test_places import said
+from tests.operations.commands import said
 database.THREADS = 1
 print(json.dumps([said(words) for words in json.loads(sys.stdin.read())]))
 """
@@ -175,20 +159,29 @@ def running(place: Place) -> Iterator[str]:
         yield str(client.base_url).rstrip("/")
 
 
-def test_reading_commands_say_what_the_server_says_running_and_stopped(place: Place, beside: Place) -> None:
+def quick(all_words: Iterable[list[str]]) -> list[list[str]]:
+    """Return those commands whose answers take least."""
+    return [words for words in all_words if {*QUICK} & {*words}]
+
+
+@pytest.mark.parametrize("all_beside", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["quick", "all"])
+def test_reading_commands_say_what_the_server_says_running_and_stopped(
+    place: Place, beside: Place, all_beside: bool
+) -> None:
     """They took a lake beside the store, wherever the settings had it: a report said 0.0 h where the server said 5."""
     is_fleet = "fleet" in str(place.settings)
-    both, local = ([words for words in all_of if not is_fleet or {*QUICK} & {*words}] for all_of in (BOTH, LOCAL))
+    both, local = (quick(all_of) if is_fleet else list(all_of) for all_of in (BOTH, LOCAL))
     named = [[*words, *place.named()] for words in (*both, *local)]
+    meanwhile = named if all_beside else quick(named)
     with running(place) as url:
-        all_said = said_elsewhere([*([*words, "--server", url] for words in both), *named])
-    of_server, meanwhile = all_said[: len(both)], all_said[len(both) :]
+        all_said = said_elsewhere([*([*words, "--server", url] for words in both), *meanwhile])
     stopped = [said(words) for words in named]
     here = [said([*words, *beside.named()]) for words in local]
-    for words, answer, beside_server, after in zip(named, [*of_server, *here], meanwhile, stopped, strict=True):
+    for words, answer, after in zip(named, [*all_said[: len(both)], *here], stopped, strict=True):
         assert answer[:2] == after[:2], words
-        assert answer[:2] == beside_server[:2], words
         assert len(answer[1]) > 100, words  # of what there is
+    for words, beside_server in zip(meanwhile, all_said[len(both) :], strict=True):
+        assert stopped[named.index(words)][:2] == beside_server[:2], words
 
 
 def test_a_command_without_settings_refuses_a_store_whose_lake_is_elsewhere(place: Place) -> None:
