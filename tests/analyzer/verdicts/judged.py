@@ -1,36 +1,76 @@
-"""What the product says of a case of tests/data/verdicts: read back from its own documents, as a person would."""
+"""What the product says of cases of tests/data/verdicts: read back from its own documents, as a person would."""
 
 import io
 import json
+import re
 import runpy
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 import gpuledger
 from agent.wire.units import HOUR_MS
 
 CASES = Path(__file__).parents[2] / "data" / "verdicts"
 _DAY = ("--since", "2026-11-17", "--until", "2026-11-17")
+_PRICE = "[[price]]"
 INPUT_WORDS = ("loader", "storage", "preprocessing", "host to device")
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One case in a store of its own, analysed."""
+class Site:
+    """Cases side by side in one store, analysed by one pass; or one case that is alone there."""
 
     folder: Path
-    run: str
+    cases: Sequence[str]
 
     def asked(self, *command: str) -> Any:
         """Return the JSON document of a reading command."""
         return json.loads(_said(*command, "--json", *_store(self.folder)))
+
+    @cached_property
+    def findings(self) -> Any:
+        """The document of findings."""
+        return self.asked("findings", "--all", *_DAY)
+
+    @cached_property
+    def advice(self) -> Any:
+        """The document of recommendations."""
+        return self.asked("recommendations", "--all", *_DAY)
+
+    def own(self, case: str, every: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what is said of a case. Of several each entry is of one alone, which its hosts, GPUs or runs name."""
+        if len(self.cases) == 1:
+            return list(every)
+        found = [(each, self._named(each)) for each in every]
+        assert [each for each, named in found if len(named) != 1] == []
+        return [each for each, named in found if named == [case]]
+
+    def _named(self, entry: dict[str, Any]) -> list[str]:
+        text = json.dumps(entry)
+        return [case for case in self.cases if re.search(rf"\b{case.split('_')[0]}\d?\b", text)]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One case in an analysed store."""
+
+    site: Site
+    case: str
+    run: str
+
+    def asked(self, *command: str) -> Any:
+        """Return the JSON document of a reading command."""
+        return self.site.asked(*command)
 
     @cached_property
     def hours(self) -> dict[str, float]:
@@ -52,53 +92,61 @@ class Judged:
         """Return the GPU-hours that these states (or state/causes) take."""
         return sum(self.hours[name] for name in states)
 
-    @cached_property
-    def _findings(self) -> Any:
-        return self.asked("findings", "--all", *_DAY)
+    def _found(self, kind: str) -> list[dict[str, Any]]:
+        return self.site.own(self.case, self.site.findings[kind])
 
     @cached_property
     def findings(self) -> dict[str, dict[str, Any]]:
         """Findings by state/cause."""
-        return {f"{each['state']}/{each['cause']}": each for each in self._findings["findings"]}
+        return {f"{each['state']}/{each['cause']}": each for each in self._found("findings")}
 
     @cached_property
     def suspected(self) -> str:
         """The causes and sentences of all suspicions."""
-        return "\n".join(f"{each['what']}: {each['sentence']}" for each in self._findings["suspicions"])
+        return "\n".join(f"{each['what']}: {each['sentence']}" for each in self._found("suspicions"))
 
     @cached_property
     def notices(self) -> list[dict[str, Any]]:
         """Notices with their subjects and sentences."""
-        return list(self._findings["notices"])
+        return self._found("notices")
 
     @cached_property
     def said(self) -> str:
         """Every sentence of findings, suspicions and notices."""
-        every = (*self._findings["findings"], *self._findings["suspicions"], *self.notices)
+        every = (*self._found("findings"), *self._found("suspicions"), *self.notices)
         return "\n".join(each.get("sentence") or json.dumps(each) for each in every).lower()
 
     @cached_property
     def advice(self) -> dict[str, Any]:
         """Recommendations by kind."""
-        return {each["kind"]: each for each in self.asked("recommendations", "--all", *_DAY)["items"]}
+        return {each["kind"]: each for each in self.site.own(self.case, self.site.advice["items"])}
 
     def suspects_input(self) -> bool:
         """True where a loader, storage, preprocessing or copies are named or suspected anywhere."""
-        named = [each["sentence"] for each in self.notices] + [each["sentence"] for each in self._findings["findings"]]
+        named = [each["sentence"] for each in self.notices] + [each["sentence"] for each in self._found("findings")]
         text = (self.suspected + "\n".join(named)).lower()
         return any(word in text for word in INPUT_WORDS) or any(name.startswith("starved") for name in self.findings)
 
 
-def judged(case: str, run: str, folder: Path) -> Judged:
-    """Write a case, import and analyse it, in a folder of its own."""
-    _written(case, folder)
+def judged(cases: Sequence[str], folder: Path) -> Site:
+    """Write cases, import them together and analyse them, in a folder of their own."""
+    for case in cases:
+        _written(case, folder / case)
+    for name in sorted({path.name for path in folder.glob("*/*.parquet")}):
+        parts = [parquet.read_table(path) for path in sorted(folder.glob(f"*/{name}"))]
+        parquet.write_table(pyarrow.concat_tables(parts, promote_options="permissive"), folder / name)
+    prices = [path.read_text().split(_PRICE) for path in sorted(folder.glob("*/prices.toml"))]
+    each_once = dict.fromkeys(price.strip() for _, *of_case in prices for price in of_case)
+    (folder / "prices.toml").write_text(_PRICE.join((prices[0][0], *(f"\n{price}\n" for price in each_once))))
+    (folder / "gpuledger.toml").write_text((folder / cases[0] / "gpuledger.toml").read_text())
     _said("import", *(str(path) for path in sorted(folder.glob("*.parquet"))), "--store", str(folder / "s.duckdb"))
     _said("admin", "analyze", *_store(folder))
-    return Judged(folder, run)
+    return Site(folder, cases)
 
 
 def _written(case: str, folder: Path) -> None:
     """Run the script of a case in this process: to start another takes longer than all that it writes."""
+    folder.mkdir()
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(CASES)
         patched.setattr(sys, "argv", [f"{case}.py", str(folder)])

@@ -5,13 +5,15 @@ the phases sum to. Where a cause may be left open, unexplained is right too, and
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.analyzer.verdicts.judged import Judged, judged
+from tests.analyzer.verdicts.judged import Judged, Site, judged
 
 PEER_ADVICE = {"pack", "drain_slow_gpu"}
 
@@ -206,8 +208,34 @@ def _cases() -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="module")
+def side_by_side(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Site]:
+    """Return what finds the store of a case, made once: a pass over many cases takes little longer than over one.
+
+    Cases of one report are in stores of their own, as runs of the same name are told of together.
+    """
+    of_report: dict[str, list[str]] = defaultdict(list)
+    for case in sorted(RIGHT):
+        of_report[case[1:3]].append(case)
+    places = {case: place for variants in of_report.values() for place, case in enumerate(variants)}
+
+    @cache
+    def made(place: int) -> Site:
+        return judged([case for case, its in places.items() if its == place], tmp_path_factory.mktemp(f"place{place}"))
+
+    return lambda case: made(places[case])
+
+
 @pytest.mark.parametrize("case", _cases())
-def test_a_public_report_is_judged_as_its_people_found(case: str, tmp_path: Path) -> None:
+def test_a_public_report_is_judged_as_its_people_found(case: str, side_by_side: Callable[[str], Site]) -> None:
+    """Each case is judged for itself, whatever stands beside it."""
+    run, is_right = RIGHT[case]
+    is_right(Judged(side_by_side(case), case, run))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", _cases())
+def test_a_public_report_is_judged_so_where_nothing_stands_beside_it(case: str, tmp_path: Path) -> None:
     """Each case is judged alone, in a store of its own."""
     run, is_right = RIGHT[case]
-    is_right(judged(case, run, tmp_path))
+    is_right(Judged(judged([case], tmp_path), case, run))
