@@ -151,6 +151,17 @@ def adjustments(session: Session, start: int, end: int) -> list[Charge]:
     return [_adjusted(*row) for row in rows]
 
 
+def adjusted_days(session: Session, period: Period) -> Iterator[tuple[int, int]]:
+    """Yield the days of a period in which anything was learned about hours that had closed: mostly few of a month."""
+    rows = session.rows(
+        "SELECT DISTINCT recorded_at FROM adjustments WHERE recorded_at >= ? AND recorded_at < ?",
+        [period.start, period.end],
+    )
+    for start, end in days(period):
+        if any(start <= recorded_at < end for (recorded_at,) in rows):
+            yield start, end
+
+
 def _adjusted(hour: int, node: str, sku: str | None, option: str | None, *row: Any) -> Charge:  # noqa: ANN401 - a row
     *what, recorded_at, reason = row
     charge = Charge(hour, hour + HOUR_US, node, sku, option, None, *what)

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.finops.focus.charges import Settled, adjustments, charges, days, hours_in, place_hosts, places, statuses
+from analyzer.finops.focus.charges import (
+    Settled,
+    adjusted_days,
+    adjustments,
+    charges,
+    days,
+    hours_in,
+    place_hosts,
+    places,
+    statuses,
+)
 from analyzer.finops.focus.columns import Column, Issuer, columns
 from analyzer.finops.focus.rows import MILLIONTHS, FocusRow, RowContext, adjustment_row, hours_of, scaled, usage_rows
 from analyzer.finops.focus.write import FileFormat, write
@@ -90,7 +100,7 @@ def _rows(session: Session, asked: ExportOptions, known: Settled) -> Iterator[Fo
             found = charges(session, start, end, energy=asked.energy)
             priced = [charge for charge in found if charge.unit_micros is not None]
             yield from usage_rows(priced, RowContext(asked.issuer, places(session, start, end), status))
-    for start, end in days(asked.period):
+    for start, end in adjusted_days(session, asked.period):
         for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
             around = RowContext(asked.issuer, places(session, begins, ends), None)
             yield from (adjustment_row(charge, around) for charge in of_hour if charge.cost_micros is not None)
@@ -188,8 +198,9 @@ def _day_rows(session: Session, period: Period, currency: str, known: Settled) -
     for start, end in days(period):
         day = f"{local(start, period.timezone).date()}"
         status = known.least(start, end)
-        for row in session.rows(_ROWS, {"start": start, "end": end}):
-            yield {"day": day, "currency": currency, **({"status": status} if status else {}), **_row(row)}
+        if status is not None:
+            for row in session.rows(_ROWS, {"start": start, "end": end}):
+                yield {"day": day, "currency": currency, "status": status, **_row(row)}
 
 
 def _row(row: tuple[Any, ...]) -> FocusRow:
