@@ -54,11 +54,11 @@ MOVES = st.none() | st.tuples(st.sampled_from("ab"), st.sampled_from([BEGINS + H
 
 
 @made_once
-def made_final(rules: Rules) -> Fleet:
+def made_final(rules: Rules, at: int = FINAL) -> Fleet:
     """Return the fleet as the first pass after its month was final has left it, by these rules."""
     with TemporaryDirectory() as name:
         site = fleet()
-        site.analyze(FINAL, rules.settings(Path(name)))
+        site.analyze(at, rules.settings(Path(name)))
     return site
 
 
@@ -341,10 +341,10 @@ def test_a_price_that_changes_after_the_samples_are_gone_is_corrected_all_the_sa
         if not is_sampled:
             session.execute("DELETE FROM gpu_samples")
             session.load("retention", RETENTION, [("gpu_samples", FINAL, 1, "age", FINAL)])
-    now = replace(rules, price=1_999, nlp=("language", None)).settings(tmp_path)
+    edit = replace(rules, price=1_999, nlp=("language", None))
+    now = edit.settings(tmp_path)
     assert site.analyze(FINAL + HOUR, now).adjustments > 0
-    anew = fleet()
-    anew.analyze(FINAL + HOUR, now)
+    anew = made_final(edit, FINAL + HOUR)
     told = sums(report(site.store, now, "2025-11"), report(site.store, now, "2025-12"))
     assert told == sums(report(anew.store, now, "2025-11"))
     assert site.analyze(FINAL + 2 * HOUR, now).adjustments == 0

@@ -32,8 +32,13 @@ def read(fleet: Fleet, until: int = UNTIL, prices: PriceBook | None = None) -> S
 
 
 def proposed(fleet: Fleet, rule: str) -> Proposal | None:
-    """Return what is proposed for the only notice of a rule."""
+    """Return what is proposed for the only notice of a rule once the fleet is analysed."""
     fleet.analyze(now=UNTIL)
+    return looked_up(fleet, rule)
+
+
+def looked_up(fleet: Fleet, rule: str) -> Proposal | None:
+    """Return what is proposed for the only notice of a rule."""
     site = read(fleet)
     with fleet.store.session() as session:
         (notice,) = [one for one in notices_in(session, MONDAY, UNTIL).notices if one.rule == rule]
@@ -51,10 +56,17 @@ def in_pieces(wanted: int = 2, stage_name: str = "small") -> Fleet:
     return fleet
 
 
+@made_once
+def judged_in_pieces() -> Fleet:
+    """Return these hosts as a pass has judged them."""
+    fleet = in_pieces()
+    fleet.analyze(now=UNTIL)
+    return fleet
+
+
 def test_the_fewest_runs_are_moved_so_that_the_one_that_waits_fits() -> None:
     """Two of four half-free hosts: one small run moves, and the lines name it, its host, and nothing else."""
-    fleet = in_pieces()
-    found = sound(proposed(fleet, "fleet/fragmentation/pieces"))
+    found = sound(looked_up(judged_in_pieces(), "fleet/fragmentation/pieces"))
     assert found.kind == "consolidate"
     told, line = text_of(found, "slurm").splitlines()
     assert "small-0" in told
@@ -294,8 +306,7 @@ def test_the_site_knows_whose_power_limit_is_low() -> None:
 
 def test_fragments_need_a_notice_that_names_the_run() -> None:
     """Another queue's notice is not about this one."""
-    fleet = in_pieces()
-    fleet.analyze(now=UNTIL)
+    fleet = judged_in_pieces()
     with fleet.store.session() as session:
         (notice,) = [n for n in notices_in(session, MONDAY, UNTIL).notices if n.rule == "fleet/fragmentation/pieces"]
     assert moves.consolidate(notice, read(fleet)) is not None
