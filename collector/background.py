@@ -63,7 +63,8 @@ _APART_US = 5 * DAY_US // 2  # a week stays open for 48 hours, so that what is o
 _LIVE_SECONDS = 600.0  # how long an agent counts after it was heard; who is gone has no say
 _AGENTS_MOST = 1_000
 _UNCONTRADICTED_SECONDS = DAY_SECONDS  # after which a clock is believed that nobody bears out, and nobody contradicts
-OWN_SENDERS = ("import:", "prometheus:", "scheduler:")  # whose batches are dated by our own clock
+OWN_SENDERS = ("import:", "prometheus:", "scheduler:")  # no agents: their batches are dated by our own clock
+IS_OWN_SENDER = "(" + " OR ".join(f"starts_with(agent, '{name}')" for name in OWN_SENDERS) + ")"  # of a receipt
 
 
 class ProvenClock:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from collector.background import OWN_SENDERS, ProvenClock
+from collector.background import IS_OWN_SENDER, ProvenClock
 from collector.config import CollectorConfig
 from collector.errors import BatchError, RegistryError, StoreError
 from collector.pipeline.batch_commit import BatchCommit, Receipt
@@ -162,10 +162,10 @@ def unknown_yet(seconds: float) -> BatchError:
 
 log = logging.getLogger(__name__)
 # One agent whose clock is ahead is not believed alone, where there are others.
-_NEWEST = """
-SELECT agent, max(sent_at) AS sent_at FROM receipts WHERE batch > ? AND sent_at > 0 AND NOT ({own})
+_NEWEST = f"""
+SELECT agent, max(sent_at) AS sent_at FROM receipts WHERE batch > ? AND sent_at > 0 AND NOT {IS_OWN_SENDER}
 GROUP BY agent ORDER BY sent_at DESC
-""".format(own=" OR ".join(f"starts_with(agent, '{name}')" for name in OWN_SENDERS))
+"""
 
 
 def clock_of(store: Store) -> ProvenClock:

@@ -19,6 +19,7 @@ from analyzer.ledger.coverage import Unjudged, by_rule, measured, newest_hour_en
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.text.words import moment_words, percent
+from collector.background import OWN_SENDERS
 from collector.pipeline.metrics import SILENT_SECONDS
 from dashboards.pages.read_pages import (
     PAGE,
@@ -40,7 +41,7 @@ BARS = 84  # of the chart of what is not known at most; a week gives bars of two
 _AGENTS = """
 WITH heard AS (
     SELECT agent, max(received_at) AS heard, count(*) AS batches FROM receipts
-    WHERE received_at > $since AND agent NOT LIKE 'import:%' GROUP BY agent
+    WHERE received_at > $since AND NOT starts_with(agent, 'import:') GROUP BY agent
 ), said AS (
     SELECT node, arg_max(spool_bytes, ended_at) AS spool_bytes, sum(dropped_batches) AS dropped, sum(gaps) AS gaps,
         arg_max(clock_offset_seconds, ended_at) AS clock, arg_max(gpus_expected, ended_at) AS expected,
@@ -104,11 +105,13 @@ def _health_view(
     end = newest_hour_end(context.session)
     senders = agents(context, now)
     ages = [sender.age_seconds(now) for sender in senders]
+    own = [sender for sender in senders if sender.is_on_host]
     return {
-        "agents": list(zip(senders, ages, strict=True)),
+        "agents": senders,
+        "now": now,
         "agents_shown": _AGENTS_SHOWN,
-        "silent": sum(age > SILENT_SECONDS for age in ages),
-        "silent_seconds": SILENT_SECONDS,
+        "own": len(own),
+        "silent": sum(sender.is_silent(now) for sender in own),
         "newest": f"{length_words(min(ages))} ago" if ages else "never",
         "ends": moment_words(end, zone) if end is not None else "empty",
         "behind": f"{length_words(max(0, (now - end) / SECOND_US))} ago" if end is not None else "",
@@ -139,7 +142,7 @@ def _of_period(context: RequestContext, period: Period) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class AgentLine:
-    """One agent that was heard within a week; what it says of itself is None where the lake has none of it yet."""
+    """One sender that was heard within a week; what it says of itself is None where the lake has none of it yet."""
 
     agent: str
     heard_at: int  # microseconds UTC
@@ -155,9 +158,18 @@ class AgentLine:
         """Return how long ago it was heard."""
         return max(0.0, (now_us - self.heard_at) / SECOND_US)
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it is an agent: a scheduler is heard when a job changes, a Prometheus when it is read."""
+        return not self.agent.startswith(OWN_SENDERS)
+
+    def is_silent(self, now_us: int) -> bool:
+        """Whether an agent has not been heard for longer than any waits between two batches."""
+        return self.is_on_host and self.age_seconds(now_us) > SILENT_SECONDS
+
 
 def agents(context: RequestContext, now_us: int) -> list[AgentLine]:
-    """Return the agents of a week, the most silent first."""
+    """Return the agents of a week and who sends beside them, the most silent first."""
     return [AgentLine(*row) for row in context.session.rows(_AGENTS, {"since": now_us - WEEK_US})]
 
 

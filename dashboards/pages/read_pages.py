@@ -29,6 +29,7 @@ from analyzer.period import Period, local
 from analyzer.reports.reader import Reader
 from analyzer.text.table import csv_text
 from analyzer.text.words import counted, days, moment_words, plain
+from collector.background import IS_OWN_SENDER
 from dashboards.disk_cache import PageRecord
 from dashboards.page_cache import PageCache
 from dashboards.pages.frame import SECURITY, STRICT, Frame
@@ -233,9 +234,10 @@ _TEAM = """# teams.toml, which gpuledger.toml names:
 [[rule]]
 team = "team-nlp"
 account = "nlp"   # of Slurm"""
-_HEARD = """
-SELECT count(DISTINCT agent), coalesce(min(received_at), $now), (SELECT min(sku) FROM inventory)
-FROM receipts WHERE agent NOT LIKE 'import:%'
+_HEARD = f"""
+SELECT count(DISTINCT agent) FILTER (NOT {IS_OWN_SENDER}), bool_or(starts_with(agent, 'prometheus:')),
+    coalesce(min(received_at), $now), (SELECT min(sku) FROM inventory)
+FROM receipts WHERE NOT starts_with(agent, 'import:')
 """
 
 
@@ -252,17 +254,19 @@ class FirstStep:
 def first_steps(context: RequestContext, now_us: int, *, has_figures: bool) -> list[FirstStep]:
     """Return what a site without a whole hour has done, and has still to do."""
     settings = context.reader.settings
-    agents, since, sku = context.whole.session.row(_HEARD, {"now": now_us})
+    agents, reads_prometheus, since, sku = context.whole.session.row(_HEARD, {"now": now_us})
     whole = moment_words((since // HOUR_US + 1) * HOUR_US + _BOOKED_AFTER_US, settings.timezone)
     figures = "The figures below are" if has_figures else "The first figures come a minute after the first batch,"
     today = local(now_us, settings.timezone)
     agent = f"gpuledger agent --collector {settings.site_url or 'https://SERVER:8470'}"
     history = "gpuledger import prometheus \\\n  --url http://prometheus:9090 --since 4w"
     price = _PRICE.format(sku=plain(sku or "H100-80GB"), month=f"{today:%Y-%m}-01", today=f"{today:%Y-%m-%d}")
-    heard = f"{counted(agents, 'agent')} seen." if agents else "On a GPU host; or what a Prometheus already has."
+    heard = "On a GPU host; or what a Prometheus already has."
+    if agents or reads_prometheus:
+        heard = f"{counted(agents, 'agent')} seen." if agents else "A Prometheus is read."
     hours = "No price is guessed: until one is known, figures are hours."
     return [
-        FirstStep("Agent", agents > 0, heard, (agent, history)),
+        FirstStep("Agent", agents > 0 or bool(reads_prometheus), heard, (agent, history)),
         FirstStep("Prices", settings.prices is not None, hours, (price,)),
         FirstStep("Teams", settings.teams is not None, "Until they are known, runs are of no team.", (_TEAM,)),
         FirstStep("First hour", False, f"{figures} preliminary; the first hour is whole {whole}."),

@@ -1,5 +1,7 @@
 """The page of health: the doctor's words, how much was measured, who is silent, what could not be judged."""
 
+import time
+from collections.abc import Mapping
 from html import unescape
 
 import httpx
@@ -57,6 +59,39 @@ def test_a_new_server_has_a_page_too() -> None:
         assert client.get("/health/agents.csv").status_code == 200
         assert "0 of 4 done" in client.get("/money").text
         assert client.get("/money/bill.csv").status_code == 404
+
+
+def _heard(store: Store, senders: Mapping[str, int]) -> None:
+    """Let senders have sent one batch each, so many seconds ago."""
+    now = time.time_ns() // 1000
+    with store.session() as session:
+        for batch, (agent, seconds) in enumerate(senders.items()):
+            at = now - seconds * 1_000_000
+            values = [batch + 1, agent, agent, 0, "", at, at, 1, 1]
+            session.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+
+def test_a_scheduler_and_a_prometheus_are_no_silent_agents() -> None:
+    """A scheduler is heard when a job changes, and what was imported of a Prometheus once is never heard again."""
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+    with Store.open(None) as store, served(create_server(config, store)) as client:
+        _heard(store, {"scheduler:slurm/alpha": 7200})
+        assert "No agent has sent anything in the past week" in client.get("/health").text
+        assert "0 of 4 done" in client.get("/").text, "no agent is there yet"
+        with store.session() as session:
+            session.execute("DELETE FROM receipts")
+        _heard(store, {"scheduler:slurm/alpha": 7200, "prometheus:http://p": 7200})
+        home = client.get("/").text
+        assert "1 of 4 done" in home
+        assert "A Prometheus is read." in home
+        with store.session() as session:
+            session.execute("DELETE FROM receipts")
+        _heard(store, {"scheduler:slurm/alpha": 7200, "prometheus:http://p": 7200, "n1": 10, "n2": 7200})
+        page = client.get("/health").text
+        assert "<strong>1 of 2</strong><span>agents seen in the last 5 minutes" in page
+        assert page.count(", silent</span>") == 1
+        assert "prometheus:http://p" in page
+        assert "2 agents seen." in client.get("/").text
 
 
 def test_a_browser_is_shown_the_last_seconds_and_a_program_is_told_anew(client: httpx.Client) -> None:

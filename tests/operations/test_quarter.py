@@ -183,6 +183,11 @@ class Site:
         answer = self.client.get(f"/v1/hours?since={period}&limit=500", bearer(self.keys["read"]))
         return Counter(one["status"] for one in json.loads(answer.text)["items"]) if answer.status == 200 else Counter()
 
+    def is_told_as(self, period: str, *statuses: str) -> bool:
+        """Whether the hours of a day, a week or a month are there, and all have one of these statuses."""
+        hours = self.hours(period)
+        return bool(hours) and hours.keys() <= set(statuses)
+
     def is_kept_up(self, now: int) -> bool:
         """Whether rolling up, and after it retention, have gone well since a moment."""
         wanted = {"roll_up", "retention"}
@@ -324,7 +329,9 @@ def week_plays(site: Site, number: int) -> None:
         until(lambda: site.hours(OLD_WEEK) == {"final": OLD_HOURS}, f"{OLD_WEEK} is booked", more=site.said)
         site.closed[OLD_WEEK] = site.readings(OLD_WEEK)
     now = site.goes_to(ended.replace(day=ended.day, hour=2) + timedelta(days=2))
-    until(lambda: site.hours(sunday).keys() <= {"closed", "final"}, f"{week} is closed", more=site.said)
+    site.speaks(now)
+    until(lambda: site.is_told_as(sunday, "closed", "final"), f"{week} is closed", more=site.said)
+    assert site.is_told_as(week, "closed", "final")
     site.closed[week] = site.readings(week)
     site.command("report", week, "--mail", "--store", str(site.store))
     if month := FINAL.get(number):
