@@ -10,7 +10,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from collector.lake.sealing import seal
 from collector.registry import AuditEntry, Registry
 from collector.store.books import ERASED
 from collector.store.database import Store, open_store
-from collector.store.lake import CATALOGUE, found_beside, tables_with_rows
+from collector.store.lake import CATALOGUE, found_beside
 from collector.store.power import rewrite
 from collector.store.seal_mark import Mark
 from collector.store.session import Session
@@ -88,18 +88,15 @@ class NameColumns:
         return f"UPDATE {self.table} SET {sets} WHERE {self.holds}"
 
 
-def places(session: Session, database: str, written: Set[tuple[str, str]]) -> list[NameColumns]:
-    """Return every place of an attached database, in those (schema, table) into which a row was ever written.
-
-    Each place costs several statements, and most tables of most sites have never had a row.
-    """
+def places(session: Session, database: str) -> list[NameColumns]:
+    """Return every place of an attached database."""
     found: dict[tuple[str, str], list[str]] = {}
     for schema, table, column in session.rows(
         "SELECT schema_name, table_name, column_name FROM duckdb_columns() WHERE database_name = ? "
         "AND data_type = 'VARCHAR' ORDER BY ALL",
         [database],
     ):
-        if (schema, table) in written and (column in COLUMNS or (table, column) == _FREE_TEXT):
+        if column in COLUMNS or (table, column) == _FREE_TEXT:
             found.setdefault((schema, table), []).append(column)
     quoted = '"' + database.replace('"', '""') + '"'
     return [
@@ -232,12 +229,12 @@ def _seal(store: Store, config: CollectorConfig) -> None:
 
 def _replaced(store: Store, replacement: Replacement) -> dict[str, int]:
     with store.session() as session:
-        hot = _hot_places(session, store.hot)
+        hot = _places(session, store.hot)
         rows = _change(session, hot, replacement)
         if store.lake is not None:
             flush(store)
             with store.turn:
-                rows |= _change(session, _lake_places(session), replacement)
+                rows |= _change(session, places(session, "lake"), replacement)
     return rows
 
 
@@ -259,7 +256,7 @@ def _check(store: Store, replacement: Replacement) -> None:
         StoreError: the name is still there.
     """
     with store.session() as session:
-        everywhere = _hot_places(session, store.hot) + (_lake_places(session) if store.lake is not None else [])
+        everywhere = _places(session, store.hot) + (places(session, "lake") if store.lake is not None else [])
         for place in everywhere:
             if session.rows(f"SELECT 1 FROM {place.table} WHERE {place.holds} LIMIT 1", replacement.looking):
                 raise StoreError(
@@ -267,15 +264,6 @@ def _check(store: Store, replacement: Replacement) -> None:
                 )
 
 
-def _hot_places(session: Session, hot: str | None) -> list[NameColumns]:
+def _places(session: Session, hot: str | None) -> list[NameColumns]:
     database = (hot or "").removesuffix(".main").strip('"').replace('""', '"')
-    # A table's estimate counts all that was ever put into it, deleted or not.
-    written = session.rows(
-        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ? AND estimated_size > 0", [database]
-    )
-    return places(session, database, {(schema, table) for schema, table in written})
-
-
-def _lake_places(session: Session) -> list[NameColumns]:
-    written = {(schema, table) for schema in ("main", "books") for table in tables_with_rows(session, schema)}
-    return places(session, "lake", written)
+    return places(session, database)
