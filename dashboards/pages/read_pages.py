@@ -235,7 +235,7 @@ _TEAM = """# teams.toml, which gpuledger.toml names:
 team = "team-nlp"
 account = "nlp"   # of Slurm"""
 _HEARD = f"""
-SELECT count(DISTINCT agent) FILTER (NOT {IS_OWN_SENDER}), bool_or(starts_with(agent, 'prometheus:')),
+SELECT count(DISTINCT agent) FILTER (NOT {IS_OWN_SENDER}), coalesce(bool_or(starts_with(agent, 'prometheus:')), false),
     coalesce(min(received_at), $now), (SELECT min(sku) FROM inventory)
 FROM receipts WHERE NOT starts_with(agent, 'import:')
 """
@@ -261,12 +261,15 @@ def first_steps(context: RequestContext, now_us: int, *, has_figures: bool) -> l
     agent = f"gpuledger agent --collector {settings.site_url or 'https://SERVER:8470'}"
     history = "gpuledger import prometheus \\\n  --url http://prometheus:9090 --since 4w"
     price = _PRICE.format(sku=plain(sku or "H100-80GB"), month=f"{today:%Y-%m}-01", today=f"{today:%Y-%m-%d}")
-    heard = "On a GPU host; or what a Prometheus already has."
-    if agents or reads_prometheus:
-        heard = f"{counted(agents, 'agent')} seen." if agents else "A Prometheus is read."
+    if agents:
+        heard = f"{counted(agents, 'agent')} seen."
+    elif reads_prometheus:
+        heard = "A Prometheus is read."
+    else:
+        heard = "On a GPU host; or what a Prometheus already has."
     hours = "No price is guessed: until one is known, figures are hours."
     return [
-        FirstStep("Agent", agents > 0 or bool(reads_prometheus), heard, (agent, history)),
+        FirstStep("Agent", agents > 0 or reads_prometheus, heard, (agent, history)),
         FirstStep("Prices", settings.prices is not None, hours, (price,)),
         FirstStep("Teams", settings.teams is not None, "Until they are known, runs are of no team.", (_TEAM,)),
         FirstStep("First hour", False, f"{figures} preliminary; the first hour is whole {whole}."),

@@ -6,6 +6,7 @@ from html import unescape
 
 import httpx
 
+from agent.wire.units import SECOND_US
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
 from collector.store.database import Store
@@ -62,11 +63,12 @@ def test_a_new_server_has_a_page_too() -> None:
 
 
 def _heard(store: Store, senders: Mapping[str, int]) -> None:
-    """Let senders have sent one batch each, so many seconds ago."""
+    """Let these senders, and nobody else, have sent a batch each, so many seconds ago."""
     now = time.time_ns() // 1000
     with store.session() as session:
+        session.execute("DELETE FROM receipts")
         for batch, (agent, seconds) in enumerate(senders.items()):
-            at = now - seconds * 1_000_000
+            at = now - seconds * SECOND_US
             values = [batch + 1, agent, agent, 0, "", at, at, 1, 1]
             session.execute("INSERT INTO receipts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
@@ -78,14 +80,10 @@ def test_a_scheduler_and_a_prometheus_are_no_silent_agents() -> None:
         _heard(store, {"scheduler:slurm/alpha": 7200})
         assert "No agent has sent anything in the past week" in client.get("/health").text
         assert "0 of 4 done" in client.get("/").text, "no agent is there yet"
-        with store.session() as session:
-            session.execute("DELETE FROM receipts")
         _heard(store, {"scheduler:slurm/alpha": 7200, "prometheus:http://p": 7200})
         home = client.get("/").text
         assert "1 of 4 done" in home
         assert "A Prometheus is read." in home
-        with store.session() as session:
-            session.execute("DELETE FROM receipts")
         _heard(store, {"scheduler:slurm/alpha": 7200, "prometheus:http://p": 7200, "n1": 10, "n2": 7200})
         page = client.get("/health").text
         assert "<strong>1 of 2</strong><span>agents seen in the last 5 minutes" in page

@@ -168,12 +168,13 @@ def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
     assert ledgers[0] == ledgers[1]
 
 
-def test_the_fabric_is_learned_from_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fill", [_exchanges, pytest.param(small_site, marks=pytest.mark.soak)])
+def test_the_fabric_is_learned_from_all_parts(fill: Callable[[Fleet], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """A run across racks may be booked before those that show what a rack gives: it is then judged once more."""
     monkeypatch.setattr(site, "CROSSING_HOSTS", tuple(f"c{number}" for number in range(8)))  # before all others
     whole, parts = Fleet(), Fleet()
     for fleet in (whole, parts):
-        _exchanges(fleet)
+        fill(fleet)
     whole.analyze()
     monkeypatch.setattr(pending, "GPU_HOURS", 1)
     monkeypatch.setattr(pending, "GPUS", 8)
@@ -197,10 +198,11 @@ def test_the_fabric_may_be_learned_late() -> None:
     assert late.rows() == at_once.rows()
 
 
-def test_a_hang_of_half_a_day_is_one_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cut", [12, pytest.param(6, marks=pytest.mark.soak)])
+def test_a_hang_of_half_a_day_is_one_however_it_is_cut(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What its links carried lies further back than an hour looks: it is known within a chunk as from a former one."""
     ledgers = []
-    for gpu_hours in (pending.GPU_HOURS, 12):
+    for gpu_hours in (pending.GPU_HOURS, cut):
         monkeypatch.setattr(pending, "GPU_HOURS", gpu_hours)
         fleet = Fleet()
         fleet.own("n0", ["g0", "g1"])

@@ -1,13 +1,11 @@
 """What the product says of cases of tests/data/verdicts: read back from its own documents, as a person would."""
 
-import io
 import json
 import re
 import runpy
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +15,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-import gpuledger
 from agent.wire.units import HOUR_MS
+from tests.operations.commands import said
 
 CASES = Path(__file__).parents[2] / "data" / "verdicts"
 _DAY = ("--since", "2026-11-17", "--until", "2026-11-17")
@@ -158,8 +156,6 @@ def _store(folder: Path) -> tuple[str, ...]:
 
 
 def _said(*command: str) -> str:
-    out, error = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(error):
-        status = gpuledger.main(list(command))
-    assert status == 0, error.getvalue()
-    return out.getvalue()
+    status, out, error = said([*command])
+    assert status == 0, error
+    return out

@@ -1,17 +1,15 @@
 """Keys are nowhere but with their holders: no log, no answer, no error, no file of ours has one."""
 
-import io
 import os
 import socket
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-import gpuledger
 from tests.collector.access.conftest import TOKEN, bearer
 from tests.collector.batches import body
 from tests.collector.serving import Client
+from tests.operations.commands import said
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[3]
@@ -20,10 +18,9 @@ ROOT = Path(__file__).parents[3]
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `gpuledger admin access …` on the site of this folder."""
     line = ["admin", "access", words[0], "--store", str(folder / "s.duckdb"), *words[1:]]
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        assert gpuledger.main(line) == 0
-    return subprocess.CompletedProcess(line, 0, out.getvalue(), err.getvalue())
+    status, out, err = said(line)
+    assert status == 0
+    return subprocess.CompletedProcess(line, 0, out, err)
 
 
 def test_no_key_is_anywhere_in_the_clear(tmp_path: Path) -> None:
