@@ -153,9 +153,13 @@ class Visit:
         """Wait until every part is there."""
         self.page.wait_for_selector('[aria-busy="true"]', state="detached", timeout=PATIENCE_MS)
 
-    def asked(self) -> dict[str, list[str]]:
-        """Return the state that the address carries."""
-        return parse_qs(urlsplit(self.page.url).query)
+    def asks(self, is_wanted: Callable[[dict[str, list[str]]], bool]) -> None:
+        """Wait until the address carries a state that is wanted: the browser tells of it a moment after the click.
+
+        Raises:
+            playwright.sync_api.TimeoutError: it never does.
+        """
+        self.page.wait_for_url(lambda url: is_wanted(parse_qs(urlsplit(url).query)), timeout=PATIENCE_MS)
 
     def close(self) -> None:
         """End, and say that nothing went wrong."""

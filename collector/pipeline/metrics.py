@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily
 
 from agent.wire.units import DAY_US
+from collector.background import OWN_SENDERS
 from collector.store.session import Session
 
 _MOST_AGENTS = 200_000  # the one that was heard longest ago is forgotten first
@@ -41,7 +42,9 @@ class Freshness:
         self._heard: OrderedDict[str, int] = OrderedDict()
 
     def heard(self, agent: str, at_us: int) -> None:
-        """Note that a batch of an agent came."""
+        """Note that a batch of an agent came; what this server writes itself is no agent's."""
+        if agent.startswith(OWN_SENDERS):
+            return
         with self._lock:
             self._heard[agent] = max(at_us, self._heard.get(agent, 0))
             self._heard.move_to_end(agent)

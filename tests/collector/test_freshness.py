@@ -4,11 +4,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.exposition import exposition
+from collector.background import OWN_SENDERS
 from collector.config import CollectorConfig
 from collector.http.server_metrics import MetricsPoller
 from collector.lake.sealing import seal
@@ -57,6 +59,15 @@ def test_an_old_word_makes_nobody_older() -> None:
     agents.heard("n1", NOW)
     agents.heard("n1", NOW - 1000 * SECOND)
     assert agents.ages(NOW).silent == 0
+
+
+@pytest.mark.parametrize("sender", OWN_SENDERS)
+def test_what_the_server_writes_itself_is_no_agent(sender: str) -> None:
+    """An import of this morning, and a scheduler whose last run has ended, are not silent since."""
+    agents = Freshness()
+    agents.heard("n1", NOW)
+    agents.heard(f"{sender}a", NOW - 1000 * SECOND)
+    assert (agents.ages(NOW).known, agents.ages(NOW).silent) == (1, 0)
 
 
 def test_who_left_is_forgotten_in_the_end() -> None:

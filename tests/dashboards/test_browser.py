@@ -88,7 +88,7 @@ def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, 
     visit.page.locator(".key[data-label]").first.click()
     visit.page.locator("a.name >> nth=0").click()
     visit.page.wait_for_selector("#node .panel")
-    assert visit.asked() == {"at": ["week"], "only": [label], "node": ["s01"]}
+    visit.asks(lambda state: state == {"at": ["week"], "only": [label], "node": ["s01"]})
     visit.page.reload()
     visit.settle()
     expect(visit.page.locator("#node .panel")).to_contain_text("GPU 0")
@@ -97,7 +97,7 @@ def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, 
     assert lit > 0
     assert lit + dimmed == visit.page.locator(".cells .cell").count()
     visit.page.click("#node a[data-close]")
-    assert "node" not in visit.asked()
+    visit.asks(lambda state: "node" not in state)
     visit.close()
 
 
@@ -125,7 +125,7 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, d
     page.keyboard.press("+")
     page.wait_for_selector(f'#timeline:not([data-shown="{whole}"])')
     zoomed = page.get_attribute("#timeline", "data-shown")
-    assert {"from", "until"} <= visit.asked().keys()
+    visit.asks(lambda state: {"from", "until"} <= state.keys())
     assert "productive" in page.inner_text("#lanes-said")
     page.select_option("#ranked", "power")
     page.reload()
@@ -145,7 +145,7 @@ def test_a_zoom_stands_in_the_address_and_comes_back_with_it(browser: Browser, d
     assert page.request.get(demo_fleet + link).text().startswith("from,productive,")
     page.click("text=All of it")
     page.wait_for_selector(f'#timeline[data-shown="{whole}"]')
-    assert "from" not in visit.asked()
+    visit.asks(lambda state: "from" not in state)
     visit.settle()
     visit.close()
 

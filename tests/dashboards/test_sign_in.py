@@ -586,7 +586,7 @@ def test_a_session_that_ends_in_a_form_keeps_the_text_and_comes_back_to_it(
     expect(page.get_by_role("alert")).to_contain_text("Your session has ended")
     page.click('text="Sign in with 127.0.0.1"')
     expect(page.locator("h1")).to_have_text("Recommendations")
-    assert page.url.endswith("/recommendations?week=2026-W46")
+    page.wait_for_url("**/recommendations?week=2026-W46")
     expect(page.locator(f"#{field}")).to_have_value("the réservation ends <in> March")
     expect(page.locator(f"#{field}")).to_be_visible()
     expect(page.get_by_role("status").first).to_contain_text("was not sent")

@@ -24,6 +24,7 @@ from analyzer.interfaces.doctor.invariants import Check
 from analyzer.interfaces.doctor.sight import CheckLine, Live, Section, Sight
 from analyzer.interfaces.doctor.storage import Gain, at_rest_bytes, forecast, full_in_days, gains, storage
 from analyzer.settings.settings import Settings
+from collector.background import OWN_SENDERS
 from collector.backup.backup_maker import make_backup
 from collector.backup.manifest import place_of
 from collector.config import CollectorConfig
@@ -94,9 +95,13 @@ def test_a_silent_agent_is_named_with_since_when(site: Site, sight: Sight) -> No
 
 
 def test_imports_are_no_agents(site: Site, sight: Sight) -> None:
-    """A file that was imported this morning is not silent since."""
-    heard(site, "import:gpu_samples.csv", 7200)
-    assert told(agents(sight), "note") == ["nobody has sent anything within a day"]
+    """A file that was imported this morning is not silent since, nor a scheduler that ends with its last run."""
+    for sender in OWN_SENDERS:
+        heard(site, f"{sender}a", 7200, late=60)
+    assert told(agents(sight), "note") == ["no agent has sent anything within a day"]
+    heard(site, "n1", 10)
+    assert {line.answer for line in agents(sight).lines} == {"ok"}
+    assert "1 agent sent within 5 min" in agents(sight).lines[1].what
 
 
 def test_agents_of_a_store_that_nobody_serves_are_not_called_silent(site: Site, sight: Sight) -> None:

@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.units import DAY_US, HOUR_US, SECOND_US
 from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, count, length_words, minute_words, some
+from collector.background import IS_OWN_SENDER
 from collector.pipeline.metrics import SILENT_SECONDS
 
 _CLOCK_SECONDS = 2.0
 _LAG_SECONDS = 900
 _LAST_BATCHES = 20
-_IMPORTS = "import:%"
 
-_HEARD = """
+_HEARD = f"""
 SELECT agent, max(received_at) AS heard, max_by(schema_version, batch) AS version
-FROM {receipts} WHERE received_at > ? AND agent NOT LIKE ? GROUP BY agent ORDER BY heard, agent
+FROM {{receipts}} WHERE received_at > ? AND NOT {IS_OWN_SENDER} GROUP BY agent ORDER BY heard, agent
 """
 # A batch that waited in a spool came late by no fault of a clock: the least delay of the last ones tells the clock.
-_CLOCKS = """
+_CLOCKS = f"""
 SELECT agent, min(late)::BIGINT, quantile_disc(late, 0.5)::BIGINT FROM (
     SELECT agent, received_at - sent_at AS late, row_number() OVER (PARTITION BY agent ORDER BY batch DESC) AS k
-    FROM {receipts} WHERE received_at > ? AND agent NOT LIKE ?)
+    FROM {{receipts}} WHERE received_at > ? AND NOT {IS_OWN_SENDER})
 WHERE k <= ? GROUP BY agent HAVING abs(quantile_disc(late, 0.5)) > ? ORDER BY abs(min(late)) DESC, agent
 """
 # What was put aside is kept in the hot file, the newest of it: of each host how much, and the last reason.
@@ -32,9 +32,9 @@ WHERE received_at > ? GROUP BY agent ORDER BY told DESC, agent
 
 def agents(sight: Sight) -> Section:
     """Return what is to be said of those who send."""
-    heard = sight.session.rows(_HEARD.format(receipts=sight.receipts), [sight.now_us - DAY_US, _IMPORTS])
+    heard = sight.session.rows(_HEARD.format(receipts=sight.receipts), [sight.now_us - DAY_US])
     if not heard:
-        return Section("AGENTS", (CheckLine("note", "nobody has sent anything within a day"),))
+        return Section("AGENTS", (CheckLine("note", "no agent has sent anything within a day"),))
     if sight.is_simulated:
         return Section("AGENTS", (_simulated(sight, heard), *_versions(sight, heard)))
     told = (_lag(sight, heard[-1][1]), _silent(sight, heard), *_clocks(sight), *_versions(sight, heard))
@@ -78,7 +78,7 @@ def _silent(sight: Sight, heard: list[tuple[str, int, int]]) -> CheckLine:
 def _clocks(sight: Sight) -> Iterator[CheckLine]:
     found = sight.session.rows(
         _CLOCKS.format(receipts=sight.receipts),
-        [sight.now_us - HOUR_US, _IMPORTS, _LAST_BATCHES, round(_CLOCK_SECONDS * SECOND_US)],
+        [sight.now_us - HOUR_US, _LAST_BATCHES, round(_CLOCK_SECONDS * SECOND_US)],
     )
     off = [(agent, least) for agent, least, _ in found if abs(least) > _CLOCK_SECONDS * SECOND_US]
     late = [(agent, median) for agent, least, median in found if abs(least) <= _CLOCK_SECONDS * SECOND_US]
