@@ -136,6 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if getattr(config.option, "tx", None) and (allocator := next(iter(Path("/usr/lib").glob(ALLOCATOR)), None)):
         os.environ.setdefault("LD_PRELOAD", str(allocator))
     os.environ.setdefault("PYTHONNODEBUGRANGES", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which comes with pyarrow, begin by spinning
     watchdog = Watchdog()
     config.stash[_WATCHDOG] = watchdog
     if config.option.basetemp is None:

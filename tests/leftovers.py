@@ -63,6 +63,10 @@ class Running:
 
 def _children() -> set[int]:
     """Return the children of this process that live; one that has ended and was not asked for yet does not."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # it has none: most often, and quick to ask
+        return set()
     found = b""
     for task in os.listdir("/proc/self/task"):  # noqa: PTH208  twice a test: what is quick
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", "rb", 0) as file:  # noqa: PTH123

@@ -310,20 +310,20 @@ WITH gpus AS (
         min(h.ports_gb)::BIGINT AS ports_gb,
         amount(sum(h.network_in)) AS network_in
     FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
+), beside AS (
+    -- Apart: each join hands on all columns that came to it, and these are few.
+    SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
+        coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
+        c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
+        t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps
+    FROM (SELECT rid, window_ms FROM gpus)
+    LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
+    LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
+    LEFT JOIN decoder_windows e USING (rid, window_ms) LEFT JOIN stuck_windows o USING (rid, window_ms)
+    LEFT JOIN resting_windows x USING (rid, window_ms) LEFT JOIN step_windows i USING (rid, window_ms)
 )
-SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms),
-    p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder,
-    c.pressure_memory,
-    coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
-    c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-    t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps,
-    u.uuid AS slowest_gpu, v.* EXCLUDE (rid, window_ms),
-    r.* EXCLUDE (rid, window_ms)
-FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms)
-LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
-LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
-LEFT JOIN decoder_windows e USING (rid, window_ms)
-LEFT JOIN stuck_windows o USING (rid, window_ms) LEFT JOIN resting_windows x USING (rid, window_ms)
-LEFT JOIN step_windows i USING (rid, window_ms)
+SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), b.* EXCLUDE (rid, window_ms), u.uuid AS slowest_gpu,
+    v.* EXCLUDE (rid, window_ms), r.* EXCLUDE (rid, window_ms)
+FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms) JOIN beside b USING (rid, window_ms)
 LEFT JOIN units u ON u.uid = g.slowest_uid
 LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
