@@ -10,10 +10,6 @@ import os
 import site
 import sys
 
-TYPE_CHECKING = False  # typing has it, and takes longer to load than this
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  the folder of our packages
 
 
@@ -38,9 +34,6 @@ def keep_apart() -> None:
     sys.path[:] = [_ROOT, *(place for place in sys.path if place not in foreign and place != _ROOT)]
 
 
-_MAKER = "_create_fn"  # what dataclasses up to Python 3.12 compile each method with; later ones compile them at once
-
-
 def load(module: str) -> object:
     """Import a module of ours, as what this process is there for, and return it.
 
@@ -48,47 +41,13 @@ def load(module: str) -> object:
     look through all of it again, soon afterwards and twice when the process ends, a third of what a command takes.
     """
     if module not in sys.modules:
-        import dataclasses  # who asks for our version alone needs none, and starts in a quarter of the time
-
-        makers = vars(dataclasses)
-        maker = makers.get(_MAKER)
-        if maker is not None:
-            makers[_MAKER] = _when_called(maker)
         gc.disable()
         try:
             __import__(module)
         finally:
-            if maker is not None:
-                makers[_MAKER] = maker
             gc.freeze()
             gc.enable()
     return sys.modules[module]
-
-
-def _when_called(maker: "Callable[..., Callable[..., object]]") -> "Callable[..., Callable[..., object]]":
-    """Return a maker of dataclasses' methods that compiles how to compare, hash or print one when that is first done.
-
-    Of a server's 900 dataclasses it is done with 14, and to compile it for all takes a fifth of the server's start.
-    """
-
-    def made(name: str, *spec: object, **where: object) -> "Callable[..., object]":
-        if name == "__init__":  # called for most, and asked for its parameters
-            return maker(name, *spec, **where)
-        compiled: Callable[..., object] | None = None
-
-        def method(self: object, *given: object) -> object:
-            nonlocal compiled
-            if compiled is None:
-                compiled = maker(name, *spec, **where)
-                for owner in type(self).__mro__:
-                    if vars(owner).get(name) is method:
-                        setattr(owner, name, compiled)
-            return compiled(self, *given)
-
-        method.__name__ = name
-        return method
-
-    return made
 
 
 _HEAD, _TAIL = "gpuledger-", ".dist-info"

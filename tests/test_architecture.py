@@ -98,7 +98,6 @@ ABOVE = {
 START, OPTIONAL = "most uses of the command do without it, and start sooner", "brought by an extra, or by another role"
 WITHIN_FUNCTIONS = {
     "gpuledger.py": START,
-    "agent/child.py": START,
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
     "agent/config.py": "a host without services loads nothing of them",
     "analyzer/server_client.py": START,
