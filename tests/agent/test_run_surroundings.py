@@ -253,20 +253,22 @@ AROUND: dict[str, Callable[[Path], Iterator[Around]]] = {
 
 # What can be around one run at once: none of these takes away what another is about. `make soak` tries each alone.
 TOGETHER = (
-    ("no home", "no environment"),
+    ("stderr full", "no home", "no environment"),
+    ("stderr never waits", "no core", "no terminal", "no columns", "another encoding", "dumb terminal"),
+    ("stdin closed", "the C locale"),
+    ("no folder", "columns that are no number", "a locale that is not there"),
     ("SIGPIPE ignored", "SIGCHLD ignored", "SIGHUP ignored", "SIGTERM ignored"),
-    ("no core", "no terminal", "no columns", "another encoding", "dumb terminal"),
-    ("columns that are no number", "a locale that is not there"),
     (
         "a proxy", "a progress socket that is not there", "a run's id of another", "a hash seed",
         "a folder of temporary files that is not there",
     ),
 )  # fmt: skip
+ELSEWHERE = ("stderr closed",)  # it is with stdin, and where steps are counted: alone, too, in the soak
 
 
 def surroundings() -> list[ParameterSet]:
     """Return what is around a run: one thing, or several; each of several alone as well, in the soak."""
-    alone = {name: [pytest.mark.soak] if name in chain(*TOGETHER) else [] for name in AROUND}
+    alone = {name: [pytest.mark.soak] if name in (*chain(*TOGETHER), *ELSEWHERE) else [] for name in AROUND}
     return [
         *(pytest.param(names, id=", ".join(names)) for names in TOGETHER),
         *(pytest.param((name,), id=name, marks=marks) for name, marks in alone.items()),
@@ -283,6 +285,7 @@ def together(arounds: Sequence[Around]) -> Around:
         without=tuple(chain(*(one.without for one in arounds))),
         before="; ".join(filter(None, (one.before for one in arounds))),
         shell="".join(one.shell for one in arounds),
+        redirected=" ".join(filter(None, (one.redirected for one in arounds))),
     )
 
 
