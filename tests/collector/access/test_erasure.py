@@ -235,6 +235,21 @@ def test_any_name_is_taken_as_it_is_written() -> None:
             assert set(session.rows("SELECT user, labels FROM allocations")) == expected, name
 
 
+@pytest.mark.parametrize("column", ["account", "name", "user"])
+def test_a_name_is_found_in_any_one_column(column: str) -> None:
+    """The first of a table, one between others that have something, and the last."""
+    with Store.open(None) as store, store.session() as session:
+        values = {"account": "a", "member": None, "name": "m", "user": "u"}
+        bearing = values | {column: NAME}
+        for row in (values, bearing, dict.fromkeys(values, f"{NAME}s")):
+            session.execute(
+                "INSERT INTO allocations (batch, run_id, account, member, name, user) VALUES (1, 'r', ?, ?, ?, ?)",
+                [row[name] for name in ("account", "member", "name", "user")],
+            )
+        assert _replaced(store, WHO) == {'"memory".main.allocations': 1}
+        assert session.rows(f"SELECT count(*) FROM allocations WHERE {column} = ?", [WHO.pseudonym]) == [(1,)]
+
+
 def test_every_column_that_may_bear_a_name_is_looked_at() -> None:
     """A column that is added to the contract as bearing names is erased from by that."""
     for table in TABLES.values():
