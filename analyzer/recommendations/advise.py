@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
@@ -18,7 +18,6 @@ from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.coverage import TimelinePoint, timeline
 from analyzer.period import Period
 from analyzer.prices.price_book import PriceBook, price_book
-from analyzer.queries.generation import ByGeneration
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.lifecycle.realised import learned_shares
@@ -371,12 +370,23 @@ T = TypeVar("T")
 _Recommend = Callable[["Session", list[Finding], int, int, AdviceRequest], list[Recommendation]]
 
 
+class Once(Protocol):
+    """Makes what is asked for unless it is made already."""
+
+    def __call__(self, what: Hashable, make: Callable[[], T], /) -> T:
+        """Return what bears this name."""
+
+
+def _each_time(_: Hashable, make: Callable[[], T], /) -> T:
+    return make()
+
+
 @dataclass(frozen=True, slots=True)
 class AdviceOptions:
-    """Makes what readings of recommendations ask for. `kept` is None where one command reads once."""
+    """Makes what readings of recommendations ask for; `once` keeps it where several readings ask for the same."""
 
     settings: Settings
-    kept: ByGeneration | None = None
+    once: Once = _each_time
 
     def advised(
         self, recommend: _Recommend, session: Session, found: list[Finding], period: Period, *, of_run: bool
@@ -390,7 +400,7 @@ class AdviceOptions:
         if of_run:
             return recommend(session, found, period.start, period.end, self.of_run(session))
         wanted, what = self.of_fleet(session), ("advice", period.start, period.end, tuple(found))
-        return self._once(session, what, lambda: recommend(session, found, period.start, period.end, wanted))
+        return self.once(what, lambda: recommend(session, found, period.start, period.end, wanted))
 
     def of_run(self, session: Session) -> AdviceRequest:
         """Return what a run's page asks for: what answers its findings, without samples, notices or a plan."""
@@ -408,17 +418,15 @@ class AdviceOptions:
 
     def looked(self, session: Session, start_us: int, end_us: int) -> PeriodNotices:
         """Return what is worth a look in a period: the list of notices and the advice both ask."""
-        return self._once(session, ("notices", start_us, end_us), lambda: notices_in(session, start_us, end_us))
-
-    def has_looked(self, session: Session, start_us: int, end_us: int) -> bool:
-        """Whether looked() is made already."""
-        return self.kept is not None and self.kept.has(session, ("notices", start_us, end_us))
+        return self.once(name_of_notices(start_us, end_us), lambda: notices_in(session, start_us, end_us))
 
     def realised(self, session: Session) -> Mapping[str, Share]:
         """Return the shares that realised savings show, by kind; none where the settings do not want them used."""
         if not self.settings.advising.learn_shares:
             return {}
-        return self._once(session, "shares", lambda: learned_shares(session))
+        return self.once("shares", lambda: learned_shares(session))
 
-    def _once(self, session: Session, what: Hashable, make: Callable[[], T]) -> T:
-        return make() if self.kept is None else self.kept.get(session, what, make)
+
+def name_of_notices(start_us: int, end_us: int) -> Hashable:
+    """Return by what name the notices of a period are made once."""
+    return ("notices", start_us, end_us)

@@ -33,7 +33,7 @@ from analyzer.measures.traffic.tariff import tariff_book
 from analyzer.period import ALARMS_PERIOD, Calendar, Period
 from analyzer.prices.price_book import price_book, repriced
 from analyzer.queries.generation import ByGeneration
-from analyzer.recommendations.advise import AdviceOptions, LossSource, runs_of
+from analyzer.recommendations.advise import AdviceOptions, LossSource, name_of_notices, runs_of
 from analyzer.recommendations.guards import Moment, guarded
 from analyzer.recommendations.lifecycle.lifecycle_tables import Offer, predictions, rejections
 from analyzer.recommendations.lifecycle.realised import Realised
@@ -86,7 +86,6 @@ class Reader:
     kept: ByGeneration | None = None  # what a server makes once for all who read one state of the ledger
     clock: Callable[[], int] = field(default=lambda: time_ns() // 1000, repr=False)  # decides which mutes hold, no more
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
-    _looked: dict[tuple[int, int], PeriodNotices] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def calendar(self) -> Calendar:
@@ -211,7 +210,7 @@ class Reader:
     @property
     def advice_options(self) -> AdviceOptions:
         """What recommendations are made by."""
-        return AdviceOptions(self.settings, self.kept)
+        return AdviceOptions(self.settings, self.once)
 
     def all_advice(self, found: list[Finding], period: Period, *, of_run: bool = False) -> list[Recommendation]:
         """Return also what a guard holds back, and what is instead of a better one, each with its reason.
@@ -291,14 +290,11 @@ class Reader:
 
     def looked(self, period: Period) -> PeriodNotices:
         """Return what is worth a look in a period."""
-        span = (period.start, period.end)
-        if span not in self._looked:
-            self._looked[span] = self.advice_options.looked(self.session, *span)
-        return self._looked[span]
+        return self.advice_options.looked(self.session, period.start, period.end)
 
     def has_looked(self, period: Period) -> bool:
         """Whether that is known already."""
-        return self.advice_options.has_looked(self.session, period.start, period.end)
+        return self.kept is not None and self.kept.has(self.session, name_of_notices(period.start, period.end))
 
     def unjudged(self, period: Period) -> list[Unjudged]:
         """Return every rule that lacked a signal in a period, of the ledger's and of the notices'."""

@@ -154,14 +154,7 @@ def test_the_settings_say_for_how_long_a_plan_is_searched(session: Session, foun
 def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tuple[Fleet, Settings]) -> None:
     """Pages, reports and the API ask for the same: one answers the others by what it made; a run's is its own."""
     kept, asked = ByGeneration(Generations(made[1])), list[bool]()
-
-    def recommend(
-        session: Session, found: list[Finding], start: int, end: int, wanted: AdviceRequest
-    ) -> list[Recommendation]:
-        asked.append(wanted.is_of_fleet)
-        return recommendations(session, found, start, end, wanted)
-
-    loss_source = replace(LossSource.own(), recommendations=recommend)
+    loss_source = _recorded(asked)
     day = Period(T, T + DAY, "Monday", "UTC")
     lists = []
     with made[0].store.session() as session:
@@ -172,6 +165,32 @@ def test_a_server_makes_the_fleets_list_once_of_one_state_of_the_ledger(made: tu
         reader.run("crossing")
         reader.all_advice(reader.findings(day)[1:], day)
         assert asked == [True, False, True]
+
+
+def test_a_command_makes_the_fleets_list_once_for_all_its_parts(made: tuple[Fleet, Settings]) -> None:
+    """Without a server, too: the week, its offers and the observations beside it come of one look at each."""
+    asked = list[bool]()
+    day = Period(T, T + DAY, "Monday", "UTC")
+    with made[0].store.session() as session:
+        reader = Reader(session, made[1], _recorded(asked))
+        offered = reader.offer(day)
+        assert [one.id for one in reader.week(day).recommendations] == [one.id for one in offered.advice if one.stands]
+        assert asked == [True]
+        assert reader.looked(day) is reader.looked(day)
+        assert Reader(session, made[1], _recorded(asked)).offer(day) == offered
+        assert asked == [True, True]
+
+
+def _recorded(asked: list[bool]) -> LossSource:
+    """Return what the analyzer finds and advises; each time that it does, `asked` gets whether of the fleet."""
+
+    def recommend(
+        session: Session, found: list[Finding], start: int, end: int, wanted: AdviceRequest
+    ) -> list[Recommendation]:
+        asked.append(wanted.is_of_fleet)
+        return recommendations(session, found, start, end, wanted)
+
+    return replace(LossSource.own(), recommendations=recommend)
 
 
 def test_spot_is_judged_by_the_prices_of_the_site(tmp_path: Path) -> None:
