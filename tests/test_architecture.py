@@ -101,6 +101,7 @@ WITHIN_FUNCTIONS = {
     "agent/sampling/wiring.py": "a source that this host has not costs no memory",
     "agent/config.py": "a host without services loads nothing of them",
     "analyzer/server_client.py": START,
+    "analyzer/capacity/gate/request_store.py": START,
     "analyzer/finops/forecast.py": OPTIONAL,
     "analyzer/finops/non_gpu_costs/rates.py": START,
     "analyzer/interfaces/cli/backups.py": START,

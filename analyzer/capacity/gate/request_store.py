@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from analyzer.capacity.gate.decided import Decided, Waiver, decided_of
 from analyzer.capacity.gate.policy_check import request_id, with_waivers
@@ -16,7 +17,9 @@ from analyzer.ids import LENGTH, LONGEST, TYPED_LEAST
 from analyzer.text.as_json import plain_data
 from analyzer.text.words import plain
 from collector.errors import FullError
-from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen, Registry
+
+if TYPE_CHECKING:  # a pipeline's check keeps nothing, and starts in three quarters of the time without sqlalchemy
+    from collector.registry import CapacityEvent, CapacityRequest, Registry
 
 _TRIES = 10  # each time another pilot of the team was decided in between, of which none passes after the first
 _LETTERS_MOST = 262_144  # a decision has about ten thousand; a profile may bring names of megabytes
@@ -54,7 +57,7 @@ class KeptRequest:
     history: tuple[Event, ...]
 
 
-def identity_of(registry: Registry, request: Request, sha256: str) -> str:
+def identity_of(registry: "Registry", request: Request, sha256: str) -> str:
     """Return the id under which a request with its profile is kept, or will be: as long as it takes to be its own.
 
     Raises:
@@ -74,7 +77,7 @@ def _digest_of(request: Request, sha256: str) -> str:
     return hashlib.sha256(f"{json.dumps(plain_data(request), sort_keys=True)}\n{sha256}".encode()).hexdigest()
 
 
-def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> KeptRequest:
+def decide(registry: "Registry", judged: Callable[[], tuple[Decided, History | None]], teller: Teller) -> KeptRequest:
     """Judge a request, keep what is decided and return it; the same decision on the same request again adds nothing.
 
     Another decision, after another policy or a day that brought the profile over its age, begins without waivers.
@@ -92,8 +95,10 @@ def decide(registry: Registry, judged: Callable[[], tuple[Decided, History | Non
     raise LedgerError("other pilots of this team are being decided; retry in a few seconds")
 
 
-def _keep(registry: Registry, decided: Decided, history: History | None, teller: Teller) -> KeptRequest | None:
+def _keep(registry: "Registry", decided: Decided, history: History | None, teller: Teller) -> KeptRequest | None:
     """Keep a decision; None where it is on a pilot and another of the team has passed since `history` counted them."""
+    from collector.registry import CapacityEvent, CapacityRequest, PilotsSeen  # who keeps has a registry, and so these
+
     text = json.dumps(plain_data(decided), sort_keys=True)
     if len(text) > _LETTERS_MOST:
         raise ConfigError(
@@ -133,7 +138,7 @@ def _same(one: Decided, other: Decided) -> bool:
     return gates == now and (one.policy_digest, one.offer, one.rate) == (other.policy_digest, other.offer, other.rate)
 
 
-def kept_request(registry: Registry, typed: str, sees: Callable[[str], bool] = lambda _: True) -> KeptRequest:
+def kept_request(registry: "Registry", typed: str, sees: Callable[[str], bool] = lambda _: True) -> KeptRequest:
     """Return a request by its id, or by the only one that begins so, of those that may be seen.
 
     Raises:
@@ -145,7 +150,7 @@ def kept_request(registry: Registry, typed: str, sees: Callable[[str], bool] = l
 
 
 def kept_requests(
-    registry: Registry,
+    registry: "Registry",
     since: int,
     until: int,
     teams: Sequence[str] | None = None,
@@ -158,13 +163,13 @@ def kept_requests(
     return [_kept(one, [event for _, event in registry.capacity.history(one.id)]) for one in found]
 
 
-def requests_of(registry: Registry, start: int, end: int) -> tuple[Decided, ...]:
+def requests_of(registry: "Registry", start: int, end: int) -> tuple[Decided, ...]:
     """Return what was decided on the requests asked between two moments, the oldest first: the e-mail's section."""
     return tuple(one.decided for one in reversed(kept_requests(registry, start, end)))
 
 
 def waive(
-    registry: Registry,
+    registry: "Registry",
     typed: str,
     gate_name: str,
     reason: str,
@@ -177,6 +182,8 @@ def waive(
         ConfigError: there is no such gate, it may not or need not be waived, or no reason is given.
         LedgerError: there is no such request, or it was decided anew meanwhile.
     """
+    from collector.registry import CapacityEvent  # as above
+
     why = reason_of(reason)
     request = _found(registry, typed, sees)
     history = registry.capacity.history(request.id)
@@ -205,7 +212,7 @@ def _check_waivable(decided: Decided, name: str) -> None:
         raise ConfigError(f"{name!r} is already overridden")
 
 
-def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> CapacityRequest:
+def _found(registry: "Registry", typed: str, sees: Callable[[str], bool]) -> "CapacityRequest":
     absent = LedgerError(f"there is no capacity request {plain(typed)!r}; gpuledger capacity request list shows them")
     if not typed.startswith("q-"):
         raise absent
@@ -221,7 +228,7 @@ def _found(registry: Registry, typed: str, sees: Callable[[str], bool]) -> Capac
     return own[0]
 
 
-def _kept(request: CapacityRequest, events: Sequence[CapacityEvent]) -> KeptRequest:
+def _kept(request: "CapacityRequest", events: "Sequence[CapacityEvent]") -> KeptRequest:
     """Return a request as its history leaves it: the last decision, and the waivers that came after it."""
     last = max((place for place, event in enumerate(events) if event.kind == "decided"), default=None)
     if last is None:

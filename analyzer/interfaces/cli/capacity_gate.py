@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from analyzer.capacity.gate.decided import Decided, Rate, decided_of
 from analyzer.capacity.gate.policy import Policy, read_policy
@@ -44,7 +44,9 @@ from analyzer.server_client import ask_server_json, typed, zone_of
 from analyzer.settings.settings import Settings, site_of
 from analyzer.text.as_json import as_json
 from analyzer.text.layout import TextLayout, has_colour, paint
-from collector.registry import Registry
+
+if TYPE_CHECKING:
+    from collector.registry import Registry
 
 PATH = "/v1/capacity-requests"
 _LOCAL = "local"  # the role of who works on the site's own machine: who can do so can also write its files
@@ -330,7 +332,7 @@ def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
     return ServerRequests(options.server) if options.server else StoreRequests(options)
 
 
-def _registry_of_site(options: argparse.Namespace) -> Registry:
+def _registry_of_site(options: argparse.Namespace) -> "Registry":
     """Return the registry beside the store that the arguments or the settings name."""
     from collector.access.open_access import registry_of
     from collector.config import check_there
