@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -86,15 +87,26 @@ def test_two_scrapers_of_one_gpu_are_one_series(tmp_path: Path, later: int, repl
         assert held(found) == {"kubernetes/prod/research.train-0": 4.0}
 
 
-@pytest.mark.parametrize("pod", ["gpu-metrics-exporter-4xk2p", "alpha-gpu-dcgm-exporter-4xk2p", "telemetry-7"])
+EXPORTERS = ("gpu-metrics-exporter-4xk2p", "alpha-gpu-dcgm-exporter-4xk2p", "telemetry-7")
+
+
+@pytest.mark.parametrize(
+    "pods", [EXPORTERS, *(pytest.param((pod,), marks=pytest.mark.soak) for pod in EXPORTERS)], ids=", ".join
+)
 @pytest.mark.parametrize("up", [True, False])
-def test_the_exporters_own_pod_holds_nothing(tmp_path: Path, pod: str, up: bool) -> None:
+def test_the_exporters_own_pod_holds_nothing(tmp_path: Path, pods: tuple[str, ...], up: bool) -> None:
     """Whatever it is called: `up` has the same pod, or an exported_pod stands beside it."""
     day = DayOfSeries()
-    target = {"pod": pod, "namespace": "monitoring", "container": "c"}
-    day.host("k1", 2, target, lambda gpu, at: from_one_to_three(gpu, at) if gpu == 0 else {}, up=up)
+
+    def holder(gpu: int, at: int, name: str) -> dict[str, str]:
+        return TRAINER | {"exported_pod": name} if gpu == 0 and from_one_to_three(gpu, at) else {}
+
+    for number, pod in enumerate(pods):
+        target = {"pod": pod, "namespace": "monitoring", "container": "c"}
+        day.host(f"k{number}", 2, target, partial(holder, name=f"train-{number}"), up=up)
     with day.served(tmp_path / "own") as url, Store.open(None) as store:
-        assert held(pulled(url, store)) == {"kubernetes/prod/research.train-0": 2.0}
+        expected = {f"kubernetes/prod/research.train-{number}": 2.0 for number in range(len(pods))}
+        assert held(pulled(url, store)) == expected
 
 
 def test_a_holder_may_be_called_like_an_exporter(tmp_path: Path) -> None:
