@@ -80,11 +80,13 @@ def running(path: Path) -> Iterator[Running]:
                 lets.set()  # before the server ends, which waits for what is being made
 
 
-def ran(path: Path) -> int:
-    """Run a server until it has made what it makes ahead, and end it; return how many pages that were."""
-    with running(path) as server:
-        server.lets.set()
-        return server.settled()
+@dataclass(frozen=True)
+class Left:
+    """What a server that has ended has left in a folder, the pages that it kept, and one as it was sent."""
+
+    folder: Path
+    kept: list[str]
+    sent: str
 
 
 @pytest.fixture
@@ -94,17 +96,20 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a server that has ended."""
+def left(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """Run a server until it has made what it makes ahead, and end it."""
     folder = tmp_path_factory.mktemp("left")
-    assert ran(week_in(folder)) > 0
-    return folder
+    with running(week_in(folder)) as server:
+        server.lets.set()
+        assert server.settled() > 0
+        sent = server.client.get("/recommendations", headers=OPENED).text
+        return Left(folder, [made.text for made in server.app.state.pages._kept.values()], sent)
 
 
 @pytest.fixture
-def path_again(left: Path, tmp_path: Path) -> Path:
+def path_again(left: Left, tmp_path: Path) -> Path:
     """Return the file of a store that a server has run on, a copy for this test alone."""
-    return shutil.copytree(left, tmp_path / "site") / "store.duckdb"
+    return shutil.copytree(left.folder, tmp_path / "site") / "store.duckdb"
 
 
 def test_nothing_is_made_twice_of_a_ledger_that_is_the_same(path_again: Path) -> None:
@@ -171,16 +176,11 @@ def test_a_view_that_was_seen_is_made_ahead_and_kept_for_itself_alone(path_again
         assert "team-nlp" not in server.client.get("/money", headers=keys["vision"] | OPENED).text
 
 
-def test_no_file_has_a_token_of_a_session(path: Path) -> None:
+def test_no_file_has_a_token_of_a_session(left: Left) -> None:
     """Pages have forms; the token that they show is put in when they are sent, and belongs to who is sent it."""
-    with running(path) as server:
-        server.lets.set()
-        server.settled()
-        page = server.client.get("/recommendations", headers=OPENED).text
-        (token,) = set(re.findall(r'name="csrf" value="([^"]+)"', page))
-        kept = [made.text for made in server.app.state.pages._kept.values()]
-    assert [text for text in kept if 'name="csrf"' in text], "or this test shows nothing"
-    assert not [text for text in kept if token in text]
+    (token,) = set(re.findall(r'name="csrf" value="([^"]+)"', left.sent))
+    assert [text for text in left.kept if 'name="csrf"' in text], "or this test shows nothing"
+    assert not [text for text in left.kept if token in text]
 
 
 def test_a_browser_shows_the_week_of_before_and_then_that_of_now(browser: Browser, path_again: Path) -> None:
