@@ -1,10 +1,9 @@
 """How long a start lasts: as long as something is seen to load, and no longer than that."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 Row = dict[str, Any]
@@ -15,7 +14,9 @@ POD = "kubernetes/prod/1"
 GB = 10**9
 MINUTE_MS = 60_000
 # Another GPU, interval of samples, and size: sku, seconds, minutes of a load, GB on each GPU, is SM activity known
-NEIGHBOURS = [("H200-141GB", 10, 43, 60, True), ("A100-80GB", 60, 100, 30, False), ("V100-32GB", 150, 27, 14, False)]
+NEIGHBOURS = (("H200-141GB", 10, 43, 60, True), ("A100-80GB", 60, 100, 30, False), ("V100-32GB", 150, 27, 14, False))
+
+one_pass = OnePass()
 
 
 def _still(has_sm: bool, memory: int) -> Row:
@@ -50,68 +51,49 @@ def _tell(fleet: Fleet, table: str, start: int, end: int, every: int = MINUTE, *
 
 
 def _minutes(fleet: Fleet, run: str = RUN) -> dict[str, int]:
-    """Return a run's GPU-minutes by state, once all is booked and balanced."""
-    fleet.analyze()
+    """Return a run's GPU-minutes by state; all is balanced."""
     assert fleet.unbalanced() == []
-    return _by_state(fleet, run)
-
-
-def _by_state(fleet: Fleet, run: str = RUN) -> dict[str, int]:
     found: dict[str, int] = {}
     for (state, _), ms in fleet.states(run).items():
         found[state] = found.get(state, 0) + ms
     return {state: ms // MINUTE_MS for state, ms in found.items()}
 
 
-def _minutes_each(cases: Iterable[tuple[Any, ...]], tell: Callable[..., None]) -> list[dict[str, int]]:
-    """Return the same of each case, told of a fleet of its own; all lie in one store, and one pass judges them."""
-    store = Fleet()
-    each = []
-    for number, case in enumerate(cases):
-        each.append(Beside(store, f"~{number}"))
-        tell(each[-1], *case)
-    store.analyze()
-    assert store.unbalanced() == []
-    return [_by_state(fleet) for fleet in each]
-
-
-def _held(
-    sku: str = "H100-80GB", run: str = RUN, end: int = T + 4 * HOUR, fleet: Fleet | None = None, **more: Any
-) -> Fleet:
-    fleet = fleet or Fleet()
+def _held(fleet: Fleet, sku: str = "H100-80GB", run: str = RUN, **more: Any) -> None:
     fleet.own("n1", ["G1", "G2"], sku=sku)
-    fleet.hold(run, "n1", ["G1", "G2"], T, end, **more)
-    return fleet
+    fleet.hold(run, "n1", ["G1", "G2"], T, T + 4 * HOUR, **more)
 
 
-def test_a_gpu_whose_memory_grows_is_starting() -> None:
+@one_pass.each(*NEIGHBOURS)
+def test_a_gpu_whose_memory_grows_is_starting(
+    fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool
+) -> Iterator[None]:
     """Weights from a network file system take longer than a quarter of an hour: nobody left that GPU unused."""
-
-    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
-        _held(sku, fleet=fleet)
-        every, work = seconds * SECOND, T + minutes * MINUTE
-        for gpu in ("G1", "G2"):
-            _grow(fleet, gpu, work, every, size * GB, has_sm)
-            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
-
-    found = _minutes_each(NEIGHBOURS, tell)
-    assert [each["starting"] for each in found] == [2 * minutes for _, _, minutes, _, _ in NEIGHBOURS]
-    assert not any("held_idle" in each for each in found)
+    _held(fleet, sku)
+    every, work = seconds * SECOND, T + minutes * MINUTE
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, work, every, size * GB, has_sm)
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+    yield
+    found = _minutes(fleet)
+    assert found["starting"] == 2 * minutes
+    assert "held_idle" not in found
 
 
-def test_a_gpu_whose_peer_is_filled_first_starts_with_it() -> None:
+@one_pass.each(*NEIGHBOURS)
+def test_a_gpu_whose_peer_is_filled_first_starts_with_it(
+    fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool
+) -> Iterator[None]:
     """A model that is spread over several GPUs fills one after another."""
-
-    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
-        _held(sku, fleet=fleet)
-        every, work = seconds * SECOND, T + minutes * MINUTE
-        _grow(fleet, "G1", work, every, size * GB, has_sm)
-        fleet.sample("n1", "G2", T, work, every=every, **_still(has_sm, GB))
-        for gpu in ("G1", "G2"):
-            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
-
-    found = _minutes_each(NEIGHBOURS, tell)
-    assert [each["starting"] for each in found] == [2 * minutes for _, _, minutes, _, _ in NEIGHBOURS]
+    _held(fleet, sku)
+    every, work = seconds * SECOND, T + minutes * MINUTE
+    _grow(fleet, "G1", work, every, size * GB, has_sm)
+    fleet.sample("n1", "G2", T, work, every=every, **_still(has_sm, GB))
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 3) * GB))
+    yield
+    found = _minutes(fleet)
+    assert found["starting"] == 2 * minutes
 
 
 READS: list[tuple[str, Callable[[int], Row]]] = [
@@ -124,28 +106,26 @@ READS: list[tuple[str, Callable[[int], Row]]] = [
 ]
 
 
-@pytest.mark.parametrize("seconds", [10, 60, 240])
-def test_a_host_that_reads_or_computes_for_a_run_without_work_loads(seconds: int) -> None:
+@one_pass.each(*((seconds, number) for seconds in (10, 60, 240) for number in range(len(READS))))
+def test_a_host_that_reads_or_computes_for_a_run_without_work_loads(
+    fleet: Fleet, seconds: int, number: int
+) -> Iterator[None]:
     """Weights go into the memory of the host first, and a compiler needs processors alone: the GPU's memory rests."""
     every, work = seconds * SECOND, T + 48 * MINUTE
-
-    def tell(fleet: Fleet, table: str, values: Callable[[int], Row]) -> None:
-        _held(fleet=fleet)
-        _tell(fleet, table, T, work, every, **values(seconds * 1000))
-        for gpu in ("G1", "G2"):
-            fleet.sample("n1", gpu, T, work, every=every, **_still(True, GB))
-            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every)
-
-    found = _minutes_each(READS, tell)
-    assert [(table, each["starting"]) for (table, _), each in zip(READS, found, strict=True)] == [
-        (table, 2 * 48) for table, _ in READS
-    ]
+    table, values = READS[number]
+    _held(fleet)
+    _tell(fleet, table, T, work, every, **values(seconds * 1000))
+    for gpu in ("G1", "G2"):
+        fleet.sample("n1", gpu, T, work, every=every, **_still(True, GB))
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every)
+    yield
+    assert _minutes(fleet)["starting"] == 2 * 48
 
 
-@pytest.mark.parametrize("seconds", [10, 30])
-def test_ranks_that_wait_in_a_barrier_have_not_begun(seconds: int) -> None:
+@one_pass.each((10,), (30,))
+def test_ranks_that_wait_in_a_barrier_have_not_begun(fleet: Fleet, seconds: int) -> Iterator[None]:
     """Rank 0 prepares data on processors while the other spins at 100%: nothing has worked, and nothing is lost."""
-    fleet, end = Fleet(), T + HOUR // 2
+    end = T + HOUR // 2
     fleet.own("n1", ["G1", "G2"])
     fleet.hold(RUN, "n1", ["G1", "G2"], T, end, exit_status="failed")
     spins = {"sm_active_ratio": 0.1, "tensor_active_ratio": 0.0, "dram_active_ratio": 0.0, "memory_used_bytes": GB}
@@ -153,13 +133,14 @@ def test_ranks_that_wait_in_a_barrier_have_not_begun(seconds: int) -> None:
     fleet.sample("n1", "G2", T, T + MINUTE, seconds * SECOND, **_still(has_sm=True, memory=GB))
     fleet.sample("n1", "G2", T + MINUTE, end, seconds * SECOND, utilization_ratio=1.0, **spins)
     _tell(fleet, "run_samples", T, end, run_id=RUN, cpu_seconds=120.0)
+    yield
     assert _minutes(fleet) == {"starting": 60}
-    fleet.store.close()
 
 
-def test_a_gpu_on_which_nothing_happens_is_never_used() -> None:
+@one_pass
+def test_a_gpu_on_which_nothing_happens_is_never_used(fleet: Fleet) -> Iterator[None]:
     """It starts for a quarter of an hour, whatever is read for another run of its host."""
-    fleet = _held()
+    _held(fleet)
     fleet.own("n1", ["G3"])
     fleet.hold("slurm/alpha/2", "n1", ["G3"], T, T + 4 * HOUR)
     fleet.sample("n1", "G3", T, T + 4 * HOUR)
@@ -168,96 +149,107 @@ def test_a_gpu_on_which_nothing_happens_is_never_used() -> None:
     _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=1.0, read_bytes=0)
     for gpu in ("G1", "G2"):
         fleet.sample("n1", gpu, T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    yield
     assert _minutes(fleet) == {"starting": 30, "held_idle": 450}
 
 
-def test_a_gauge_that_trembles_is_no_load() -> None:
+@one_pass
+def test_a_gauge_that_trembles_is_no_load(fleet: Fleet) -> Iterator[None]:
     """Three thousandths more every quarter of an hour, and then no more: nobody allocates."""
-    fleet = _held()
+    _held(fleet)
     for gpu in ("G1", "G2"):
         for number, (at, until) in enumerate(_spans(T, T + 4 * HOUR, MINUTE)):
             fleet.sample("n1", gpu, at, until, **_still(True, 30 * GB + (number % 16 == 9) * 10**8))
+    yield
     assert _minutes(fleet) == {"starting": 30, "held_idle": 450}
 
 
-def test_a_gpu_beside_one_that_works_is_never_used() -> None:
+@one_pass
+def test_a_gpu_beside_one_that_works_is_never_used(fleet: Fleet) -> Iterator[None]:
     """What is read and computed then is the work of the other."""
-    fleet = _held()
+    _held(fleet)
     _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
     fleet.sample("n1", "G1", T, T + 2 * MINUTE, **_still(True, GB))
     fleet.sample("n1", "G1", T + 2 * MINUTE, T + 4 * HOUR, memory_used_bytes=20 * GB)
     fleet.sample("n1", "G2", T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    yield
     assert _minutes(fleet)["held_idle"] == 225
 
 
-def test_a_job_that_computes_on_processors_for_hours_does_not_load() -> None:
+@one_pass
+def test_a_job_that_computes_on_processors_for_hours_does_not_load(fleet: Fleet) -> Iterator[None]:
     """An hour may be the preparation of a load; what goes on holds GPUs for nothing."""
-    fleet = _held()
+    _held(fleet)
     _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
     for gpu in ("G1", "G2"):
         fleet.sample("n1", gpu, T, T + 4 * HOUR, **_still(True, 3 * 10**6))
+    yield
     assert _minutes(fleet) == {"starting": 120, "held_idle": 360}
 
 
-def test_a_gpu_that_hardly_works_is_not_loading() -> None:
+@one_pass.each((10, 0.03), (60, 0.02), (240, 0.045))
+def test_a_gpu_that_hardly_works_is_not_loading(fleet: Fleet, seconds: int, activity: float) -> Iterator[None]:
     """One core feeds it a little, for hours, and its memory rests: that core is its work."""
-
-    def tell(fleet: Fleet, seconds: int, activity: float) -> None:
-        _held(fleet=fleet)
-        every = seconds * SECOND
-        _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=63.0)
-        hardly = {"utilization_ratio": activity, "utilization_zero_ratio": 1 - activity, "sm_active_ratio": None}
-        fleet.sample("n1", "G1", T, T + 4 * HOUR, every=every, **hardly, memory_used_bytes=2 * GB)
-        fleet.sample("n1", "G2", T, T + 4 * HOUR, every=every, **_still(False, 3 * 10**6))
-
-    found = _minutes_each([(10, 0.03), (60, 0.02), (240, 0.045)], tell)
-    assert [(each["starting"], each["held_idle"]) for each in found] == [(30, 225)] * 3
+    _held(fleet)
+    every = seconds * SECOND
+    _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=63.0)
+    hardly = {"utilization_ratio": activity, "utilization_zero_ratio": 1 - activity, "sm_active_ratio": None}
+    fleet.sample("n1", "G1", T, T + 4 * HOUR, every=every, **hardly, memory_used_bytes=2 * GB)
+    fleet.sample("n1", "G2", T, T + 4 * HOUR, every=every, **_still(False, 3 * 10**6))
+    yield
+    found = _minutes(fleet)
+    assert (found["starting"], found["held_idle"]) == (30, 225)
 
 
-def test_a_load_that_pauses_for_longer_than_a_start_takes_is_over() -> None:
+@one_pass
+def test_a_load_that_pauses_for_longer_than_a_start_takes_is_over(fleet: Fleet) -> Iterator[None]:
     """Half of it came, then nothing: what is held after it is not starting."""
-    fleet, every = _held(), MINUTE
+    _held(fleet)
     for gpu in ("G1", "G2"):
-        _grow(fleet, gpu, T + 20 * MINUTE, every, 30 * GB)
+        _grow(fleet, gpu, T + 20 * MINUTE, MINUTE, 30 * GB)
         fleet.sample("n1", gpu, T + 20 * MINUTE, T + 2 * HOUR, **_still(True, 33 * GB))
         fleet.sample("n1", gpu, T + 2 * HOUR, T + 4 * HOUR, **_still(True, 60 * GB))
+    yield
     assert _minutes(fleet) == {"starting": 40, "held_idle": 440}
 
 
-def test_a_person_who_computes_in_a_session_does_not_load() -> None:
+@one_pass
+def test_a_person_who_computes_in_a_session_does_not_load(fleet: Fleet) -> Iterator[None]:
     """A notebook computes on its host's processors: that is no model on its way."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T, T + 4 * HOUR, name="jupyter")
     _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=RUN, cpu_seconds=500.0, read_bytes=GB)
     fleet.sample("n1", "G1", T, T + 4 * HOUR, **_still(True, GB))
+    yield
     assert _minutes(fleet)["starting"] == 15
 
 
-def test_kernels_before_the_memory_is_there_are_no_work() -> None:
+@one_pass.each(*NEIGHBOURS)
+def test_kernels_before_the_memory_is_there_are_no_work(
+    fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool
+) -> Iterator[None]:
     """Weights are unpacked and graphs captured on the GPU: a tenth of it is busy, and then its memory grows."""
-
-    def tell(fleet: Fleet, sku: str, seconds: int, minutes: int, size: int, has_sm: bool) -> None:
-        _held(sku, fleet=fleet)
-        every, loaded = seconds * SECOND, T + minutes * MINUTE
-        work = loaded + 10 * MINUTE
-        capturing: Row = {
-            "utilization_ratio": 0.2,
-            "utilization_zero_ratio": 0.8,
-            "sm_active_ratio": 0.1 if has_sm else None,
-        }
-        for gpu in ("G1", "G2"):
-            _grow(fleet, gpu, loaded, every, size * GB, has_sm)
-            fleet.sample("n1", gpu, loaded, work, every=every, **capturing, memory_used_bytes=(size + 10) * GB)
-            fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 16) * GB))
-
-    found = _minutes_each(NEIGHBOURS, tell)
-    assert [each["starting"] for each in found] == [2 * (minutes + 10) for _, _, minutes, _, _ in NEIGHBOURS]
+    _held(fleet, sku)
+    every, loaded = seconds * SECOND, T + minutes * MINUTE
+    work = loaded + 10 * MINUTE
+    capturing: Row = {
+        "utilization_ratio": 0.2,
+        "utilization_zero_ratio": 0.8,
+        "sm_active_ratio": 0.1 if has_sm else None,
+    }
+    for gpu in ("G1", "G2"):
+        _grow(fleet, gpu, loaded, every, size * GB, has_sm)
+        fleet.sample("n1", gpu, loaded, work, every=every, **capturing, memory_used_bytes=(size + 10) * GB)
+        fleet.sample("n1", gpu, work, T + 4 * HOUR, every=every, **_at_work(has_sm, (size + 16) * GB))
+    yield
+    found = _minutes(fleet)
+    assert found["starting"] == 2 * (minutes + 10)
 
 
-def test_a_replica_that_has_loaded_for_long_waits_for_requests() -> None:
+@one_pass
+def test_a_replica_that_has_loaded_for_long_waits_for_requests(fleet: Fleet) -> Iterator[None]:
     """Its load is a start, and what follows is the reserve of a service that has told of itself."""
-    fleet = _held(run=POD, name="coder", scheduler="kubernetes")
+    _held(fleet, run=POD, name="coder", scheduler="kubernetes")
     loaded = T + 43 * MINUTE
     for gpu in ("G1", "G2"):
         _grow(fleet, gpu, loaded, MINUTE, 60 * GB)
@@ -265,13 +257,17 @@ def test_a_replica_that_has_loaded_for_long_waits_for_requests() -> None:
     # An engine that spins in wait of requests computes, and loads nothing once it tells of itself.
     _tell(fleet, "run_samples", T, T + 4 * HOUR, run_id=POD, cpu_seconds=90.0)
     _tell(fleet, "service_samples", loaded, T + 4 * HOUR, run_id=POD, requests=0, running=0)
+    yield
     found = _minutes(fleet, POD)
     assert found["starting"] == 2 * 43
     assert set(found) == {"starting", "headroom", "held_idle"}
 
 
 def test_a_load_is_the_same_however_its_rows_arrive() -> None:
-    """It takes longer than an hour looks ahead: each hour goes on from the one before, and no later word is missed."""
+    """It takes longer than an hour looks ahead: each hour goes on from the one before, and no later word is missed.
+
+    One host tells all hour by hour; of the other, beside it, what its run computed comes after all else.
+    """
     rows: list[tuple[str, Row]] = []
 
     class Recorder(Fleet):
@@ -286,20 +282,23 @@ def test_a_load_is_the_same_however_its_rows_arrive() -> None:
         recorder.sample("n1", gpu, T + 130 * MINUTE, T + 190 * MINUTE, every=5 * MINUTE, **_still(True, 43 * GB))
         recorder.sample("n1", gpu, T + 190 * MINUTE, T + 6 * HOUR, every=5 * MINUTE)
     _tell(recorder, "run_samples", T + 130 * MINUTE, T + 190 * MINUTE, 5 * MINUTE, run_id=RUN, cpu_seconds=600.0)
-    at_once, hourly, late = Fleet(), Fleet(), Fleet()
-    for table, row in rows:
-        at_once.add(table, [row])
-    assert _minutes(at_once)["starting"] == 2 * 170
+    at_once, in_parts = Fleet(), Fleet()
+    for fleet in _two(at_once):
+        for table, row in rows:
+            fleet.add(table, [row])
+    at_once.analyze()
+    assert [_minutes(fleet)["starting"] for fleet in _two(at_once)] == [2 * 170] * 2
     known = [(table, row) for table, row in rows if table in ("ownership", "allocations")]
     told = [(table, row) for table, row in rows if (table, row) not in known]
-    for fleet, order in (
-        (hourly, sorted(told, key=lambda one: int(str(one[1]["started_at"])))),
-        (late, sorted(told, key=lambda one: (one[0] == "run_samples", int(str(one[1]["started_at"]))))),
-    ):
-        for table, row in known:
-            fleet.add(table, [row])
-        for first in range(0, len(order), 20):
-            for table, row in order[first : first + 20]:
+    hourly = sorted(told, key=lambda one: int(str(one[1]["started_at"])))
+    late = sorted(hourly, key=lambda one: one[0] == "run_samples")
+    for first in range(0, len(told), 20):
+        for fleet, order in zip(_two(in_parts), (hourly, late), strict=True):
+            for table, row in [*(known if first == 0 else ()), *order[first : first + 20]]:
                 fleet.add(table, [row])
-            fleet.analyze()
-        assert fleet.rows() == at_once.rows()
+        in_parts.analyze()
+    assert in_parts.rows() == at_once.rows()
+
+
+def _two(store: Fleet) -> tuple[Beside, Beside]:
+    return Beside(store, "~hourly"), Beside(store, "~late")
