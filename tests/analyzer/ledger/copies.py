@@ -51,12 +51,13 @@ class OnePass:
     A test says what happened in the fleet that it is given, yields, and finds it judged.
     """
 
-    def __init__(self) -> None:
-        """Begin without tests; each that is decorated joins them."""
-        self._told: list[tuple[Callable[..., Iterator[None]], Sequence[object]]] = []
-        self._judged: dict[int, Iterator[None]] = {}
+    def __init__(self, analyze: Callable[[Fleet, Sequence[object]], object] = lambda store, _: store.analyze()) -> None:
+        """Begin without tests; each that is decorated joins them. `analyze` gets what they yield, too."""
+        self._analyze = analyze
+        self._told: list[tuple[Callable[..., Iterator[object]], Sequence[object]]] = []
+        self._judged: dict[int, Iterator[object]] = {}
 
-    def __call__(self, test: Callable[[Fleet], Iterator[None]]) -> Callable[..., None]:
+    def __call__(self, test: Callable[[Fleet], Iterator[object]]) -> Callable[..., None]:
         """Let a test take part."""
         number = self._join(test, ())
         return _named_as(test, lambda: self._go_on(number))
@@ -64,7 +65,7 @@ class OnePass:
     def each(self, *cases: Sequence[object]) -> Callable[..., Callable[..., None]]:
         """Let a test take part once with each of these arguments, a fleet for each."""
 
-        def decorate(test: Callable[..., Iterator[None]]) -> Callable[..., None]:
+        def decorate(test: Callable[..., Iterator[object]]) -> Callable[..., None]:
             numbers = [self._join(test, case) for case in cases]
             ids = ["-".join(str(value) for value in case) for case in cases]
 
@@ -76,7 +77,7 @@ class OnePass:
 
         return decorate
 
-    def _join(self, test: Callable[..., Iterator[None]], case: Sequence[object]) -> int:
+    def _join(self, test: Callable[..., Iterator[object]], case: Sequence[object]) -> int:
         self._told.append((test, case))
         return len(self._told) - 1
 
@@ -85,9 +86,7 @@ class OnePass:
         if number not in self._judged:
             store = Fleet()
             judged = {at: test(Beside(store, f"~{at}"), *case) for at, (test, case) in enumerate(self._told)}
-            for says in judged.values():
-                next(says)
-            store.analyze()
+            self._analyze(store, [next(says) for says in judged.values()])
             self._judged = judged
         with pytest.raises(StopIteration):
             next(self._judged.pop(number))

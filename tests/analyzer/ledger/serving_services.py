@@ -29,13 +29,22 @@ def working(busy: float) -> dict[str, Any]:
 
 def declared(path: Path, text: str = "", **keys: object) -> Settings:
     """Return settings with one row of policy for the service `chat`, or with a file of this text."""
-    given: dict[str, object] = {"name": '"chat"', "minimum_replicas": 2, "look_back_hours": 1, "from": "2025-01-01"}
+    file = path / "services.toml"
+    file.write_text(text or _row("chat", keys))
+    return Settings(services=file)
+
+
+def policy(fleet: Fleet, **keys: object) -> str:
+    """Return one row of policy for the service `chat` of a fleet."""
+    return _row(f"chat{fleet.names_end}", keys)
+
+
+def _row(name: str, keys: dict[str, object]) -> str:
+    given: dict[str, object] = {"name": f'"{name}"', "minimum_replicas": 2, "look_back_hours": 1, "from": "2025-01-01"}
     given |= {"source": f'"{SOURCE}"'} | keys
     given.setdefault("requests_per_second", 10)
     lines = [f"{key} = {value}" for key, value in given.items() if value is not None]
-    file = path / "services.toml"
-    file.write_text(text or "[[service]]\n" + "\n".join(lines) + "\n")
-    return Settings(services=file)
+    return "[[service]]\n" + "\n".join(lines) + "\n"
 
 
 def replica(

@@ -1,7 +1,8 @@
 """What of a service's reserve is booked beyond its policy: exact milliseconds, and never without evidence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,40 +12,47 @@ from hypothesis import strategies as st
 from analyzer.findings.ledger_findings import findings
 from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, Beside, Fleet
-from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, replica, says, working
+from tests.analyzer.ledger.serving_services import RESTS, SOURCE, T, declared, policy, replica, says, working
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 
 
+def by_their_policies(store: Fleet, policies: Sequence[object]) -> None:
+    """Analyse services by what each test declares of its own."""
+    with TemporaryDirectory() as folder:
+        store.analyze(settings=declared(Path(folder), "\n".join(map(str, policies))))
+
+
 one_pass = OnePass()
+one_pass_by_policies = OnePass(by_their_policies)
 
 
-def six(busy: float = 0.5, rate: int = 10, idle: int | None = 0) -> Fleet:
-    """Return a service of six replicas: three share the traffic, three rest."""
-    fleet = Fleet()
+def six(fleet: Fleet, busy: float = 0.5, rate: int = 10, idle: int | None = 0) -> None:
+    """Add a service of six replicas: three share the traffic, three rest."""
     for number in range(1, 7):
         works = number <= 3
         replica(fleet, number, busy=busy if works else 0.0, rate=rate if works else idle)
-    return fleet
 
 
 def test_without_a_policy_all_reserve_is_declared() -> None:
     """Nobody said how much is too much: it is the service's reserve, and the ledger says what it lacks."""
-    fleet = six()
+    fleet = Fleet()
+    six(fleet)
     fleet.analyze()
     assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
     assert ("replicas beyond policy", "no policy declared") in missing(fleet)
 
 
-def test_six_replicas_where_the_traffic_needs_three(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_six_replicas_where_the_traffic_needs_three(fleet: Fleet) -> Iterator[str]:
     """Three are kept and rest between requests; the three beyond answered nothing for half an hour, and are idle.
 
     30 requests a second at 10 a replica. The first hour is the look-back of the second: judged from window 5 on, when
     fewer than a fifth of the look-back's windows are unknown.
     """
-    fleet = six()
-    fleet.analyze(settings=declared(tmp_path))
+    six(fleet)
+    yield policy(fleet)
     hours = fleet.states("slurm/alpha/4")
     first_judged = judged_from(fleet, "slurm/alpha/4")
     rests = 3 * HOUR_MS - first_judged
@@ -56,12 +64,12 @@ def test_six_replicas_where_the_traffic_needs_three(tmp_path: Path) -> None:
     assert fleet.unbalanced() == []
 
 
-def test_a_reserve_that_answers_now_and_then_is_beyond_policy_and_not_idle(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_a_reserve_that_answers_now_and_then_is_beyond_policy_and_not_idle(fleet: Fleet) -> Iterator[str]:
     """Its count moves: somebody asks it. One request a second in all needs the minimum of two."""
-    fleet = Fleet()
     for number in range(1, 7):
         replica(fleet, number, busy=0.1 * number, rate=1)
-    fleet.analyze(settings=declared(tmp_path))
+    yield policy(fleet)
     judged_ms = 3 * HOUR_MS - judged_from(fleet, "slurm/alpha/1")
     for surplus in (1, 2, 3, 4):  # the least used first
         assert fleet.states(f"slurm/alpha/{surplus}")["headroom", "beyond_policy"] == judged_ms * (10 - surplus) // 10
@@ -70,27 +78,33 @@ def test_a_reserve_that_answers_now_and_then_is_beyond_policy_and_not_idle(tmp_p
     assert "held_idle" not in {state for state, _ in fleet.states()}
 
 
-def test_standby_and_minimum_are_kept(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_standby_is_kept(fleet: Fleet) -> Iterator[str]:
     """What the policy allows is no finding: 30 a second and two thirds over it need five of six."""
-    fleet = six(idle=None)
+    six(fleet, idle=None)
     for number in (4, 5, 6):
         says(fleet, number, T, T + 3 * HOUR, requests=1)
-    fleet.analyze(settings=declared(tmp_path, standby_ratio=0.6))
+    yield policy(fleet, standby_ratio=0.6)
     found = {run for run in range(1, 7) if ("headroom", "beyond_policy") in fleet.states(f"slurm/alpha/{run}")}
     assert found == {4}
-    fleet = six()
-    fleet.analyze(settings=declared(tmp_path, minimum_replicas=6))
+
+
+@one_pass_by_policies
+def test_a_minimum_is_kept(fleet: Fleet) -> Iterator[str]:
+    """As many as somebody wants, whatever the traffic needs."""
+    six(fleet)
+    yield policy(fleet, minimum_replicas=6)
     assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
 
 
-def test_the_busiest_window_of_the_look_back_counts(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_the_busiest_window_of_the_look_back_counts(fleet: Fleet) -> Iterator[str]:
     """Reserve for the next peak is what a policy is for: an hour after it, nothing is beyond."""
-    fleet = Fleet()
     for number in range(1, 5):
         replica(fleet, number, end=T + 4 * HOUR, busy=0.2, rate=None)
         says(fleet, number, T, T + HOUR, requests=600)
         says(fleet, number, T + HOUR, T + 4 * HOUR, requests=30)
-    fleet.analyze(settings=declared(tmp_path))
+    yield policy(fleet)
     first = beyond_windows(fleet)[0]
     assert (
         first == T // 1000 + 2 * HOUR_MS
@@ -112,34 +126,38 @@ def test_a_share_of_time_is_a_target_that_needs_no_counter(tmp_path: Path) -> No
 
 def test_unknown_traffic_accuses_nobody(tmp_path: Path) -> None:
     """Half of the replicas say nothing: what they answered is not known, and silence is no want of requests."""
-    fleet = six(idle=None)
+    fleet = Fleet()
+    six(fleet, idle=None)
     fleet.analyze(settings=declared(tmp_path))
     assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
     assert [rule for rule, why in missing(fleet) if "requests of its replicas" in why] == ["replicas beyond policy"]
 
 
-def test_a_promise_that_is_not_kept_keeps_all_replicas(tmp_path: Path) -> None:
+@one_pass_by_policies.each((0.5,), (1,))
+def test_a_promise_that_is_not_kept_keeps_all_replicas(fleet: Fleet, slo_seconds: float) -> Iterator[str]:
     """While first tokens come too late, no replica is too many by a rate that somebody measured last year."""
-    fleet = six(rate=0)
+    six(fleet, rate=0)
     for number in (1, 2, 3):
         says(fleet, number, T, T + 3 * HOUR, requests=600, first_token_seconds_p99=0.9)
-    fleet.analyze(settings=declared(tmp_path, slo_seconds=0.5))
-    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
-    fleet.analyze(settings=declared(tmp_path, slo_seconds=1))
-    assert ("held_idle", "abandoned") in fleet.states()
+    yield policy(fleet, slo_seconds=slo_seconds)
+    if slo_seconds < 0.9:
+        assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    else:
+        assert ("held_idle", "abandoned") in fleet.states()
 
 
-def test_a_policy_counts_from_its_date(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_a_policy_counts_from_its_date(fleet: Fleet) -> Iterator[str]:
     """Declared at two o'clock, it says nothing of one o'clock."""
-    fleet = six()
-    at_two = declared(tmp_path, **{"from": "2025-11-10T02:00:00Z"})
-    fleet.analyze(settings=at_two)
+    six(fleet)
+    yield policy(fleet, **{"from": "2025-11-10T02:00:00Z"})
     assert fleet.states("slurm/alpha/6")["held_idle", "abandoned"] == HOUR_MS
 
 
 def test_another_policy_makes_the_ledger_anew(tmp_path: Path) -> None:
     """The file is part of the rules: the same samples under another minimum are another ledger, and the same again."""
-    fleet = six()
+    fleet = Fleet()
+    six(fleet)
     fleet.analyze(settings=declared(tmp_path))
     before = fleet.rows()
     assert fleet.analyze(settings=declared(tmp_path)).hours == 0
@@ -150,27 +168,27 @@ def test_another_policy_makes_the_ledger_anew(tmp_path: Path) -> None:
     assert fleet.rows() == before
 
 
-def test_replicas_within_one_run_are_told_apart_by_pod_or_declared(tmp_path: Path) -> None:
+@one_pass_by_policies.each((None, True), (1, False))
+def test_replicas_within_one_run_are_told_apart_by_pod_or_declared(
+    fleet: Fleet, gpus: int | None, members: bool
+) -> Iterator[str]:
     """A deployment is one run: half of its pods beyond policy are half of its stand-still."""
-    for gpus, members in ((None, True), (1, False)):
-        fleet = Fleet()
-        fleet.own("n1", [f"G{gpu}" for gpu in range(4)])
-        for gpu in range(4):
-            member = {"member": f"chat-{gpu}"} if members else {}
-            fleet.hold("kubernetes/prod/a", "n1", [f"G{gpu}"], T, T + 3 * HOUR, **{"name": "chat", **member})
-            fleet.sample("n1", f"G{gpu}", T, T + MINUTE, **working(1.0))
-            fleet.sample("n1", f"G{gpu}", T + MINUTE, T + 3 * HOUR, **working(0.5))
-        settings_ = declared(tmp_path, requests_per_second=2, gpus_per_replica=gpus)
-        for _ in range(4):
-            told = {"node": "n1", "run_id": "kubernetes/prod/a", "requests": 60}
-            fleet.add(
-                "service_samples",
-                [told | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, T + 3 * HOUR, MINUTE)],
-            )
-        fleet.analyze(settings=settings_)
-        judged_ms = 3 * HOUR_MS - judged_from(fleet, "kubernetes/prod/a")
-        assert fleet.states()["headroom", "beyond_policy"] == 2 * judged_ms // 2, gpus
-        assert fleet.unbalanced() == []
+    fleet.own("n1", [f"G{gpu}" for gpu in range(4)])
+    for gpu in range(4):
+        member = {"member": f"chat-{gpu}"} if members else {}
+        fleet.hold("kubernetes/prod/a", "n1", [f"G{gpu}"], T, T + 3 * HOUR, **{"name": "chat", **member})
+        fleet.sample("n1", f"G{gpu}", T, T + MINUTE, **working(1.0))
+        fleet.sample("n1", f"G{gpu}", T + MINUTE, T + 3 * HOUR, **working(0.5))
+    for _ in range(4):
+        told = {"node": "n1", "run_id": "kubernetes/prod/a", "requests": 60}
+        fleet.add(
+            "service_samples",
+            [told | {"started_at": at, "ended_at": at + MINUTE} for at in range(T, T + 3 * HOUR, MINUTE)],
+        )
+    yield policy(fleet, requests_per_second=2, gpus_per_replica=gpus)
+    judged_ms = 3 * HOUR_MS - judged_from(fleet, "kubernetes/prod/a")
+    assert fleet.states()["headroom", "beyond_policy"] == 2 * judged_ms // 2
+    assert fleet.unbalanced() == []
 
 
 LOADED, WAITS, NEVER_USED = 30 * 2**30, ("headroom", "declared"), ("held_idle", "never_used")
@@ -194,11 +212,11 @@ def test_a_model_that_waits_for_its_first_request_is_not_a_gpu_never_used(
     assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, state: 2_700_000}
 
 
-def test_a_model_that_somebody_declared_is_not_a_gpu_never_used(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_a_model_that_somebody_declared_is_not_a_gpu_never_used(fleet: Fleet) -> Iterator[str]:
     """A policy is a word for it too."""
-    fleet = Fleet()
     _standby(fleet, LOADED)
-    fleet.analyze(settings=declared(tmp_path))
+    yield policy(fleet)
     assert fleet.states("slurm/alpha/1") == {("starting", "model_load"): 900_000, WAITS: 2_700_000}
 
 
@@ -230,18 +248,30 @@ def test_a_service_by_its_name_alone_is_idle() -> None:
     ]
 
 
-@pytest.mark.parametrize(("memory", "is_declared"), [(30 * 2**30, False), (10**7, False), (10**7, True)])
-def test_a_replica_that_is_gone_from_its_gpu_is_no_reserve(memory: int, is_declared: bool, tmp_path: Path) -> None:
-    """It worked for an hour; what holds no memory any more answers nobody. A policy says itself what is too many."""
-    fleet = Fleet()
+@one_pass.each((30 * 2**30, WAITS), (10**7, ("held_idle", "abandoned")))
+def test_a_replica_that_is_gone_from_its_gpu_is_no_reserve(
+    fleet: Fleet, memory: int, state: tuple[str, str]
+) -> Iterator[None]:
+    """It worked for an hour; what holds no memory any more answers nobody."""
+    _works_an_hour(fleet, memory)
+    yield
+    assert fleet.states() == {("productive", "decode"): HOUR_MS, state: 2 * HOUR_MS}
+
+
+@one_pass_by_policies
+def test_a_replica_that_is_gone_from_its_gpu_may_be_declared(fleet: Fleet) -> Iterator[str]:
+    """A policy says itself what is too many."""
+    _works_an_hour(fleet, 10**7)
+    yield policy(fleet)
+    assert fleet.states() == {("productive", "decode"): HOUR_MS, WAITS: 2 * HOUR_MS}
+
+
+def _works_an_hour(fleet: Fleet, memory: int) -> None:
+    """Let a replica rest after its first hour, with so much memory in use."""
     replica(fleet, 1, end=T, rate=None)
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 3 * HOUR, name="chat", queue="serving")
     fleet.sample("n1", "G1", T, T + HOUR, **working(1.0))
     fleet.sample("n1", "G1", T + HOUR, T + 3 * HOUR, **(RESTS | {"memory_used_bytes": memory}))
-    fleet.analyze(settings=declared(tmp_path) if is_declared else None)
-    gone = memory < 2**30 and not is_declared
-    state = ("held_idle", "abandoned") if gone else ("headroom", "declared")
-    assert fleet.states() == {("productive", "decode"): HOUR_MS, state: 2 * HOUR_MS}
 
 
 # Another GPU, interval of samples, and size: sku, seconds, GPUs of the run
@@ -277,21 +307,13 @@ def test_gpus_of_a_run_that_no_request_reaches_are_idle(
     assert fleet.unbalanced() == []
 
 
-def test_gpus_of_a_run_that_a_policy_keeps_are_not_idle(tmp_path: Path) -> None:
+@one_pass_by_policies.each(*((neighbour,) for neighbour in NEIGHBOURS))
+def test_gpus_of_a_run_that_a_policy_keeps_are_not_idle(fleet: Fleet, neighbour: tuple[str, int, int]) -> Iterator[str]:
     """Now somebody declared them."""
-    store = Fleet()
-    each = [Beside(store, f"~{number}") for number in range(len(NEIGHBOURS))]
-    for fleet, neighbour in zip(each, NEIGHBOURS, strict=True):
-        pods(fleet, neighbour, 0.8, 0.0, requests=60, running=0)
-    rows = [
-        f'[[service]]\nname = "chat~{number}"\nminimum_replicas = {gpus}\nrequests_per_second = 10\n'
-        f'look_back_hours = 1\nfrom = 2025-01-01\nsource = "{SOURCE}"\n'
-        for number, (_, _, gpus) in enumerate(NEIGHBOURS)
-    ]
-    store.analyze(settings=declared(tmp_path, "\n".join(rows)))
-    for fleet in each:
-        assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
-    assert store.unbalanced() == []
+    pods(fleet, neighbour, 0.8, 0.0, requests=60, running=0)
+    yield policy(fleet, minimum_replicas=neighbour[2])
+    assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
+    assert fleet.unbalanced() == []
 
 
 @one_pass.each(*((neighbour,) for neighbour in NEIGHBOURS))
@@ -408,7 +430,8 @@ def judged_from(fleet: Fleet, run: str) -> int:
     """Return how many milliseconds after the start a run's service was first held to its policy."""
     with fleet.store.session() as session:
         (first,) = session.row(
-            "SELECT min(window_start) FROM run_windows WHERE run_id = ? AND (counts->>'$.needed') IS NOT NULL", [run]
+            "SELECT min(window_start) FROM run_windows WHERE run_id = ? AND (counts->>'$.needed') IS NOT NULL",
+            [f"{run}{fleet.names_end}"],
         )
     return int(first - T) // 1000
 
@@ -418,6 +441,7 @@ def beyond_windows(fleet: Fleet) -> list[int]:
     with fleet.store.session() as session:
         rows = session.rows(
             "SELECT DISTINCT window_start // 1000 FROM run_windows "
-            "WHERE (verdict->>'$.beyond_policy_permille')::BIGINT > 0 ORDER BY 1"
+            "WHERE (verdict->>'$.beyond_policy_permille')::BIGINT > 0 AND ends_with(run_id, ?) ORDER BY 1",
+            [fleet.names_end],
         )
     return [at for (at,) in rows]
