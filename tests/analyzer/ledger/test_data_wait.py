@@ -1,6 +1,6 @@
 """What a run itself says of its waits for data decides how much of its stand-still is starved."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -11,10 +11,13 @@ from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.causes.input_starvation import by_own_word
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 START, END = MONDAY, MONDAY + HOUR
 POINT = 0.01
+
+one_pass = OnePass(lambda store, _: store.analyze(END))
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,13 @@ def tell(fleet: Fleet, node: str, run: str, case: Case) -> None:
 def booked(cases: Sequence[Case]) -> list[dict[str, float]]:
     """Return the share of each state of each case, of its time at work; all of them in one store."""
     fleet = Fleet()
+    work(fleet, cases)
+    fleet.analyze(END)
+    return shares_of(fleet, cases)
+
+
+def work(fleet: Fleet, cases: Sequence[Case]) -> None:
+    """Add the runs of these cases, each on a host of its own."""
     for number, case in enumerate(cases):
         node, gpu, run = f"n{number}", f"G{number}", f"slurm/alpha/{number}"
         fleet.own(node, [gpu])
@@ -57,7 +67,10 @@ def booked(cases: Sequence[Case]) -> list[dict[str, float]]:
         fleet.sample(node, gpu, case.begins, case.ends, every=case.sampled_every, **values)
         if case.waited is not None:
             tell(fleet, node, run, case)
-    fleet.analyze(END)
+
+
+def shares_of(fleet: Fleet, cases: Sequence[Case]) -> list[dict[str, float]]:
+    """Return what is booked of them."""
     found = []
     for number, case in enumerate(cases):
         shares: dict[str, float] = {}
@@ -96,37 +109,57 @@ def test_told_waits_are_the_starved_share(cases: list[Case]) -> None:
             assert shares.get("unexplained", 0.0) == pytest.approx(unexplained, abs=2 * POINT), case
 
 
-def test_what_the_gpu_worked_through_was_no_loss() -> None:
+@one_pass
+def test_what_the_gpu_worked_through_was_no_loss(fleet: Fleet) -> Iterator[None]:
     """A loop waits for data while its GPU still computes what it was given: that wait cost nothing."""
-    busy, partly = booked([Case(0.0, 0.4), Case(0.25, 0.4)])
+    cases = [Case(0.0, 0.4), Case(0.25, 0.4)]
+    work(fleet, cases)
+    yield
+    busy, partly = shares_of(fleet, cases)
     assert busy == {"productive": 1.0}
     assert partly["starved"] == pytest.approx(0.25, abs=POINT)
     assert "unexplained" not in partly
 
 
-def test_a_run_that_says_that_it_did_not_wait_is_not_starved() -> None:
+@one_pass
+def test_a_run_that_says_that_it_did_not_wait_is_not_starved(fleet: Fleet) -> Iterator[None]:
     """Its loader may be as busy as it likes: the stand-still is of something else, and nobody knows of what."""
-    told, silent = booked([Case(0.4, 0.0), Case(0.4, None)])
+    cases = [Case(0.4, 0.0), Case(0.4, None)]
+    work(fleet, cases)
+    yield
+    told, silent = shares_of(fleet, cases)
     assert told["unexplained"] == pytest.approx(0.4, abs=POINT)
     assert "starved" not in told
     assert silent == told, "where it says nothing and its host neither, it is unexplained as before"
 
 
-def test_where_nothing_measures_a_stand_still_the_word_alone_counts() -> None:
+@one_pass
+def test_where_nothing_measures_a_stand_still_the_word_alone_counts(fleet: Fleet) -> Iterator[None]:
     """A slice of a GPU has SM activity and no utilization; that no kernel ran was not seen, and not denied."""
-    (sliced,) = booked([Case(0.3, 0.3, has_utilization=False)])
+    cases = [Case(0.3, 0.3, has_utilization=False)]
+    work(fleet, cases)
+    yield
+    (sliced,) = shares_of(fleet, cases)
     assert sliced["starved"] == pytest.approx(0.3, abs=POINT)
 
 
-def test_a_wait_before_the_first_work_is_starting() -> None:
+@one_pass
+def test_a_wait_before_the_first_work_is_starting(fleet: Fleet) -> Iterator[None]:
     """The first batch may take minutes, which are no waits of the time in which the run worked."""
-    (late,) = booked([Case(0.1, 0.1, begins=START + 7 * MINUTE)])
+    cases = [Case(0.1, 0.1, begins=START + 7 * MINUTE)]
+    work(fleet, cases)
+    yield
+    (late,) = shares_of(fleet, cases)
     assert late["starved"] == pytest.approx(0.1, abs=POINT)
 
 
-def test_a_word_on_a_part_of_ten_minutes_is_none_on_the_rest() -> None:
+@one_pass
+def test_a_word_on_a_part_of_ten_minutes_is_none_on_the_rest(fleet: Fleet) -> Iterator[None]:
     """A run that begins to tell of it is judged by its word from the first ten minutes on that it mostly covers."""
-    (begins,) = booked([Case(0.4, 0.2, telling_from=START + 28 * MINUTE)])
+    cases = [Case(0.4, 0.2, telling_from=START + 28 * MINUTE)]
+    work(fleet, cases)
+    yield
+    (begins,) = shares_of(fleet, cases)
     assert begins["starved"] == pytest.approx(0.2 * 30 / 60, abs=POINT)
     assert begins["unexplained"] == pytest.approx((0.4 * 30 + 0.2 * 30) / 60, abs=POINT)
 

@@ -1,7 +1,10 @@
 """The same trace says the same however often it was sampled: within what the coarser samples can know."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 
 T = MONDAY
@@ -10,6 +13,8 @@ HOURS = 2
 # Busy and still seconds of a step. Between two kernels an ordinary training stands still for milliseconds alone.
 STEPS = {"one second": (0.7, 0.3), "ten seconds": (7.0, 3.0), "a minute": (42.0, 18.0), "half as much": (12.0, 18.0)}
 
+one_pass = OnePass()
+
 
 def busy_until(seconds: float, step: tuple[float, float]) -> float:
     """Return how long the GPU was busy since the beginning."""
@@ -17,9 +22,8 @@ def busy_until(seconds: float, step: tuple[float, float]) -> float:
     return whole * step[0] + min(rest, step[0])
 
 
-def useful(step: tuple[float, float], intervals: tuple[float, ...], *, has_sm: bool) -> list[float]:
-    """Return the share of GPU time that is booked as productive, of a trace sampled so often, one a host."""
-    fleet = Fleet()
+def trace(fleet: Fleet, step: tuple[float, float], intervals: tuple[float, ...], *, has_sm: bool) -> None:
+    """Add a trace that is sampled so often, one a host."""
     for place, every in enumerate(intervals):
         node, gpu = f"n{place}", f"G{place}"
         fleet.own(node, [gpu])
@@ -35,27 +39,31 @@ def useful(step: tuple[float, float], intervals: tuple[float, ...], *, has_sm: b
                 row["sm_active_ratio"] = 0.9 * busy
             rows.append(row)
         fleet.add("gpu_samples", rows)
-    fleet.analyze()
-    with fleet.store.session() as session:
-        found = session.rows(
-            "SELECT sum(milliseconds) FILTER (state = 'productive') / sum(milliseconds) FROM ledger "
-            "WHERE run_id IS NOT NULL GROUP BY run_id ORDER BY run_id"
-        )
-    fleet.store.close()
-    return [float(share or 0) for (share,) in found]
 
 
-@pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("has_sm", [True, False])
-def test_what_is_useful_does_not_depend_on_how_often_was_sampled(name: str, *, has_sm: bool) -> None:
+def useful(fleet: Fleet, traces: int) -> list[float]:
+    """Return the share of GPU time that is booked as productive, of each trace."""
+    found = [fleet.states(f"slurm/alpha/{place}") for place in range(traces)]
+    return [sum(ms for (state, _), ms in each.items() if state == "productive") / sum(each.values()) for each in found]
+
+
+@one_pass.each(*((name, has_sm) for has_sm in (True, False) for name in STEPS))
+def test_what_is_useful_does_not_depend_on_how_often_was_sampled(
+    fleet: Fleet, name: str, has_sm: bool
+) -> Iterator[None]:
     """Within three points of the finest, from half a second to a minute."""
     step = STEPS[name]
-    finest, *others = useful(step, (0.5, 1.0, 5.0, 10.0, 60.0), has_sm=has_sm)
+    trace(fleet, step, (0.5, 1.0, 5.0, 10.0, 60.0), has_sm=has_sm)
+    yield
+    finest, *others = useful(fleet, 5)
     assert finest == pytest.approx(step[0] / sum(step), abs=0.03)
     assert others == pytest.approx([finest] * 4, abs=0.03)
 
 
-def test_a_tenth_of_a_second_says_what_a_second_says() -> None:
+@one_pass
+def test_a_tenth_of_a_second_says_what_a_second_says(fleet: Fleet) -> Iterator[None]:
     """Samples below a second are averages of windows of the driver's; what they lose is no work."""
-    fine, coarse = useful(STEPS["ten seconds"], (0.1, 1.0), has_sm=False)
+    trace(fleet, STEPS["ten seconds"], (0.1, 1.0), has_sm=False)
+    yield
+    fine, coarse = useful(fleet, 2)
     assert fine == pytest.approx(coarse, abs=0.03)
