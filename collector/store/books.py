@@ -10,7 +10,7 @@ copied day by day, so that it may be cut off anywhere; the last transaction says
 the file goes on.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from agent.wire.units import DAY_US
 from collector.errors import StoreError, TakenError
@@ -294,14 +294,15 @@ def _adopt(session: Session, hot: str, place: BookingPosition | None) -> int:
     is_ahead = place is None or place.following is not None
     if is_ahead:  # by what no digest may show; until the end it counts as a file of which nothing is known
         session.execute(f"DELETE FROM {hot}.books_place")
-    days = _all_days(session, hot) if is_ahead else _changed_days(session, hot)
+    days = _all_days(session, hot, _written(session)) if is_ahead else _changed_days(session, hot)
     for first in range(0, len(days), _DAYS_AT_ONCE):
         with session.transaction():
             _copy_days(session, hot, columns, days[first : first + _DAYS_AT_ONCE])
     with session.transaction():
         _copy_days(session, hot, columns, _changed_days(session, hot))  # what was booked meanwhile
+        there = _written(session)
         for table in [*(table for table, dated in DATED.items() if dated is None), *WHOLE]:
-            _copy(session, hot, table, columns[table], "true")
+            _copy(session, hot, table, columns[table], "true", there)
         at = newest(session)
         if at.migration < own_migration():  # who booked did not keep all that this release goes on from
             session.execute(f"DELETE FROM {hot}.analysis")
@@ -323,20 +324,29 @@ def _require_adoptable(session: Session) -> None:
         )
 
 
+def _written(session: Session) -> set[str]:
+    """Return the tables of the lake's books that may have a row; in a transaction, all that have one for it."""
+    newest(session)  # the transaction sees the lake as of when it first read of it: no later than the question
+    return tables_with_rows(session, "books")
+
+
 def _copy_days(session: Session, hot: str, columns: dict[str, list[str]], days: list[int]) -> None:
-    for table, dated in {**DATED, **AMOUNTS}.items() if days else ():
+    if not days:
+        return
+    there = _written(session)
+    for table, dated in {**DATED, **AMOUNTS}.items():
         if dated is not None:
-            _copy(session, hot, table, columns[table], within(dated, days))
-    if days:
-        named = f"day IN ({', '.join(map(str, days))})"
-        _copy(session, hot, "booked", ["day", "booking"], named)
-        session.execute(f"DELETE FROM {hot}.finding_days_made WHERE {named}")  # they are counted again from the ledger
+            _copy(session, hot, table, columns[table], within(dated, days), there)
+    named = f"day IN ({', '.join(map(str, days))})"
+    _copy(session, hot, "booked", ["day", "booking"], named, there)
+    session.execute(f"DELETE FROM {hot}.finding_days_made WHERE {named}")  # they are counted again from the ledger
 
 
-def _copy(session: Session, hot: str, table: str, columns: list[str], where: str) -> None:
+def _copy(session: Session, hot: str, table: str, columns: list[str], where: str, there: Set[str]) -> None:
     names = ", ".join(columns)
     session.execute(f"DELETE FROM {hot}.{table} WHERE {where}")
-    session.execute(f"INSERT INTO {hot}.{table} ({names}) SELECT {names} FROM lake.books.{table} WHERE {where}")
+    if table in there:
+        session.execute(f"INSERT INTO {hot}.{table} ({names}) SELECT {names} FROM lake.books.{table} WHERE {where}")
 
 
 def _changed_days(session: Session, hot: str) -> list[int]:
@@ -344,12 +354,12 @@ def _changed_days(session: Session, hot: str) -> list[int]:
     return sorted({*booked, *_days_different(session, hot), *_days_with_other_amounts(session, hot)})
 
 
-def _all_days(session: Session, hot: str) -> list[int]:
-    """Return every day that either side has a row of."""
-    dated = [(table, column) for table, column in {**DATED, **AMOUNTS}.items() if column is not None]
+def _all_days(session: Session, hot: str, there: Set[str]) -> list[int]:
+    """Return every day that either side has a row of; `there` are the tables of the lake that have any."""
     each = [
         f"SELECT {column} // {DAY_US} * {DAY_US} AS day FROM {place}.{table}"
-        for table, column in dated
+        for table, column in {**DATED, **AMOUNTS}.items()
         for place in (hot, "lake.books")
+        if column is not None and (place == hot or table in there)
     ]
     return [day for (day,) in session.rows(f"SELECT DISTINCT day FROM ({' UNION '.join(each)}) ORDER BY day")]

@@ -127,7 +127,7 @@ def test_one_books_the_other_follows_and_takes_over(tmp_path: Path, registry: Re
         a._beat()
         assert second.once().held is not None
         assert (second.last.error, second.last.unbooked) == (None, {"held": 1})
-        assert site.b.own_books()["ledger"] == site.a.books()["ledger"] != []
+        assert site.b.own_books("ledger")["ledger"] == site.a.books("ledger")["ledger"] != []
         page = exposed(JobPage(second, lease)).decode()
         assert 'gpuledger_analysis_unbooked_passes_total{reason="held"} 1.0' in page
         assert "gpuledger_analysis_lease_held 0.0" in page
@@ -157,10 +157,10 @@ def test_nothing_is_booked_while_the_registry_is_away(tmp_path: Path) -> None:
         server.kill()
         assert "the registry" in str(job.once().error)
         assert job.last.unbooked == {"registry": 1}
-        assert site.a.books()["ledger"] == []
+        assert site.a.books("ledger")["ledger"] == []
         server.start()
         assert job.once().error is None
-        assert site.a.books()["ledger"] != []
+        assert site.a.books("ledger")["ledger"] != []
 
 
 def test_a_site_with_one_analyzer_hears_nothing_of_leases(tmp_path: Path) -> None:

@@ -70,15 +70,15 @@ def test_adjustments_of_closed_hours_are_told_once(tmp_path: Path, lake: LakeSet
         assert site.a.whole()
         fleet.sample("n1", "G1", MONDAY + 2 * HOUR, MONDAY + 3 * HOUR)
         assert site.a.whole(MONDAY + 10 * DAY)
-        told = site.a.books()["adjustments"]
+        told = site.a.books("adjustments")["adjustments"]
         assert told != []
         for taker in (site.b, site.a):
             assert taker.whole(MONDAY + 11 * DAY)
-            assert taker.books()["adjustments"] == told
-            assert taker.own_books()["adjustments"] == told
+            assert taker.books("adjustments")["adjustments"] == told
+            assert taker.own_books("adjustments")["adjustments"] == told
         site.b.lose_all()
         assert site.b.whole(MONDAY + 12 * DAY)
-        assert site.b.books()["adjustments"] == told
+        assert site.b.books("adjustments")["adjustments"] == told
 
 
 def test_books_that_an_older_release_doubled_are_put_right(booked: Site) -> None:
@@ -122,12 +122,12 @@ def test_a_lake_that_was_made_anew_does_not_empty_a_ledger(tmp_path: Path, booke
     other.mkdir()
     shutil.copytree(booked_once / "site" / "a", other / "a")
     before = Analyzer("a", other, in_folder(booked_once))
-    right = before.own_books()["ledger"]
+    right = before.own_books("ledger")["ledger"]
     before.close()
     moved = Analyzer("a", other, in_folder(other))
     try:
         assert moved.book()
-        assert moved.books()["ledger"] == right
+        assert moved.books("ledger")["ledger"] == right
     finally:
         moved.close()
 
