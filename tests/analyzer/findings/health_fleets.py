@@ -37,9 +37,14 @@ def gpus(node: str) -> list[str]:
     return [f"{node}-a", f"{node}-b"]
 
 
-def hosts(but: Mapping[str, Values] | None = None, nodes: Iterable[str] = NODES, until: int = UNTIL) -> Fleet:
+def hosts(
+    but: Mapping[str, Values] | None = None,
+    nodes: Iterable[str] = NODES,
+    until: int = UNTIL,
+    into: Fleet | None = None,
+) -> Fleet:
     """Return hosts of two GPUs that all work; `but` says what is otherwise of a GPU, a host or one of its tables."""
-    fleet, otherwise = Fleet(), but or {}
+    fleet, otherwise = into or Fleet(), but or {}
     found, agents, ports = [], [], []
     for node in nodes:
         fleet.own(node, gpus(node))
