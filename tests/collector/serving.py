@@ -131,7 +131,7 @@ class CollectorProcess:
         return self._process.wait(PATIENCE_SECONDS)
 
     def _spawned(self) -> "subprocess.Popen[bytes]":
-        code = "import sys; from tests.collector.alone import serve; sys.exit(serve(sys.argv[1:]))"
+        code = "import sys; from agent import child; sys.exit(child.load('tests.collector.alone').serve(sys.argv[1:]))"
         flags = ["--store", str(self.store), "--listen", f"127.0.0.1:{self.client.port}"]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
         return subprocess.Popen([sys.executable, "-c", code, *flags], env=environment)

@@ -1,5 +1,6 @@
 """What was acknowledged survives kill -9, and is there exactly once."""
 
+import re
 import threading
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.errors import StoreError
 from collector.store.database import Store
 from tests.collector.batches import body, gpu_rows
 from tests.collector.serving import Client, CollectorProcess
@@ -78,26 +80,40 @@ def test_every_acknowledged_batch_is_there_once_after_kills(tmp_path: Path, kill
     assert sum(sender.repeats for sender in senders) > 0, "no kill hit a batch on its way; the test shows nothing"
 
 
-def test_a_stopped_collector_has_folded_its_log_in(tmp_path: Path) -> None:
-    """After an orderly stop the hot file is one file, and all that came is sealed: it can be copied as it is."""
-    collector = CollectorProcess(tmp_path / "store.duckdb")
+@dataclass(frozen=True)
+class Stopped:
+    """A collector that took a batch and was stopped in order; `said` is what met who opened its store meanwhile."""
+
+    store: Path
+    code: int
+    said: str
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """Start one, and stop it."""
+    collector = CollectorProcess(tmp_path_factory.mktemp("stopped") / "store.duckdb")
     collector.start()
-    assert collector.client.post(body()).status == 200
-    assert collector.stop() == 0
-    assert not (tmp_path / "store.duckdb.wal").exists()
-    with Store.open(tmp_path / "store.duckdb", read_only=True) as store, store.hot_session() as hot:
+    try:
+        assert collector.client.post(body()).status == 200
+        with pytest.raises(StoreError) as refused:
+            Store.open(collector.store)
+    finally:
+        code = collector.stop()
+    return Stopped(collector.store, code, str(refused.value))
+
+
+def test_a_stopped_collector_has_folded_its_log_in(stopped: Stopped) -> None:
+    """After an orderly stop the hot file is one file, and all that came is sealed: it can be copied as it is."""
+    assert stopped.code == 0
+    assert not stopped.store.with_name("store.duckdb.wal").exists()
+    with Store.open(stopped.store, read_only=True) as store, store.hot_session() as hot:
         assert hot.row("SELECT count(*), (SELECT count(*) FROM receipts) FROM arrivals") == (0, 1)
 
 
-def test_a_store_in_use_says_by_whom_and_what_to_do(tmp_path: Path) -> None:
+def test_a_store_in_use_says_by_whom_and_what_to_do(stopped: Stopped) -> None:
     """DuckDB lets one process write; whoever meets the lock wants to know whose it is and the way round it."""
-    collector = CollectorProcess(tmp_path / "store.duckdb")
-    collector.start()
-    try:
-        with pytest.raises(Exception, match=r"is in use by process \d+; stop it first, or use"):
-            Store.open(collector.store)
-    finally:
-        collector.stop()
+    assert re.search(r"is in use by process \d+; stop it first, or use", stopped.said)
 
 
 def _until_more_are_acknowledged(senders: list[Sender], count: int) -> None:

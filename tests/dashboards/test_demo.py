@@ -1,11 +1,7 @@
 """The demo: the real pipeline over a fleet that does not exist."""
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from analyzer.errors import AnalyzerError
 from analyzer.interfaces.cli.report import findings, report
 from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
@@ -82,19 +77,6 @@ def test_a_taken_port_is_a_sentence() -> None:
         taken.listen()
         with pytest.raises(ConfigError, match="cannot be had"), demo(DemoConfig(port=taken.getsockname()[1])):
             pass
-
-
-def test_serve_ends_with_a_signal_and_gives_the_store_back(tmp_path: Path) -> None:
-    """A daemon that is told to stop must fold its log in and let the next one open the store."""
-    store = tmp_path / "s.duckdb"
-    words = [sys.executable, "-m", "gpuledger", "serve", "--store", str(store), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ)) as process:
-        assert process.stderr is not None
-        assert "the page is at" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 0
-    with pytest.raises(AnalyzerError, match="the ledger is empty"):
-        report(["--store", str(store)])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.errors import AnalyzerError
+from analyzer.interfaces.cli.report import report
 from collector.config import load
 from collector.errors import ConfigError
 from tests.waiting import PATIENCE_SECONDS
@@ -43,15 +45,18 @@ def rest(process: subprocess.Popen[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("only", [[], ["--only", "collector"]], ids=["site", "collector"])
-def test_the_servers_log_is_json_to_its_last_line(tmp_path: Path, only: list[str]) -> None:
-    """INFO was lost, and what was told came as bare text."""
-    words = ["serve", *only, "--store", str(tmp_path / "s.duckdb"), "--listen", "127.0.0.1:0", "--log-format", "json"]
+def test_the_servers_log_is_json_to_its_last_line_and_its_store_the_next_ones(tmp_path: Path, only: list[str]) -> None:
+    """INFO was lost, and what was told came as bare text. It ends with a signal, folds its log in, and lets go."""
+    store = str(tmp_path / "s.duckdb")
+    words = ["serve", *only, "--store", store, "--listen", "127.0.0.1:0", "--log-format", "json"]
     with running(*words) as process:
         event = json.loads(first_line(process))
         assert (event["level"], event["logger"]) == ("info", "collector.http.server")
         assert "127.0.0.1:0" in event["message"]
         process.send_signal(signal.SIGTERM)
         assert [line for line in rest(process) if not json.loads(line).keys() >= KEYS] == []
+    with pytest.raises(AnalyzerError, match="the ledger is empty"):  # the store was given back to whoever is next
+        report(["--store", store])
 
 
 def test_the_agents_log_is_as_the_settings_say(tmp_path: Path) -> None:
