@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
@@ -20,11 +22,29 @@ GPUS = ("GPU-a", "GPU-b", "GPU-c")
 
 @contextmanager
 def site(folder: Path, *, lake: bool = True) -> Iterator[Store]:
-    """Yield a store with the tables of the upkeep."""
-    path = folder / "store.duckdb"
-    with Store.open(path, lake=default_lake(path) if lake else None) as store:
-        make_tier_tables(store)
+    """Yield a store with the tables of the upkeep, a copy of one in which they were made."""
+    if not (folder / _STORE).exists():
+        for name, content in _made(lake).items():
+            (folder / name).parent.mkdir(exist_ok=True, parents=True)
+            (folder / name).write_bytes(content)
+    with _opened(folder, lake) as store:
         yield store
+
+
+_STORE = "store.duckdb"
+
+
+def _opened(folder: Path, lake: bool) -> Store:
+    return Store.open(folder / _STORE, lake=default_lake(folder / _STORE) if lake else None)
+
+
+@cache
+def _made(lake: bool) -> dict[Path, bytes]:
+    """Return the files of such a store by their places; to make them in a lake takes as long as to open it."""
+    with TemporaryDirectory() as folder:
+        with _opened(Path(folder), lake) as store:
+            make_tier_tables(store)
+        return {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 def rows(
