@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analyzer.findings.health.all_notices import notices_in
-from analyzer.findings.health.notice import Notice
+from analyzer.findings.health import gpus as health_gpus
+from analyzer.findings.health import hosts as health_hosts
+from analyzer.findings.health import queues, runs
+from analyzer.findings.health.all_notices import RULES, PeriodNotices, notices_in
+from analyzer.findings.health.notice import Notice, Rule
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NODES = ("n1", "n2", "n3", "n4")
@@ -93,17 +96,38 @@ def compute(fleet: Fleet, run: str, node: str, cores: float, hours: int = 3, **m
     )
 
 
+# Which rules speak under a name that begins so; all are asked of any other.
+_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "fleet/cpu_only": (runs.CPU_ONLY,),
+    "fleet/drivers": (health_hosts.find_drivers,),
+    "fleet/ecc": (health_gpus.find_memory_errors,),
+    "fleet/foreign_processes": (health_gpus.find_foreign_processes,),
+    "fleet/fragmentation": (queues.find_fragmentation,),
+    "fleet/links": (health_hosts.find_links,),
+    "fleet/mixed": (queues.find_mixed,),
+    "fleet/silent_agents": (health_hosts.find_silent_agents,),
+    "fleet/zombie_memory": (health_gpus.UNHELD_MEMORY,),
+    "run/hbm_headroom": (runs.find_full_memory,),
+    "run/mixed_precision": (runs.find_idle_tensor_cores,),
+    "run/packed_stages": (runs.find_packed_stages,),
+    "run/too_large": (runs.find_too_large,),
+}
+
+
 def noticed(fleet: Fleet, rule: str = "", until: int = UNTIL, start: int = MONDAY) -> list[Notice]:
     """Return what rules with names that begin so notice of an analysed fleet."""
-    fleet.analyze(now=until)
-    with fleet.store.session() as session:
-        return [notice for notice in notices_in(session, start, until).notices if notice.rule.startswith(rule)]
+    return [notice for notice in _said(fleet, rule, until, start).notices if notice.rule.startswith(rule)]
 
 
 def not_judged(fleet: Fleet, rule: str, until: int = UNTIL) -> list[str]:
     """Return the signals that a rule lacked."""
-    fleet.analyze(now=until)
-    with fleet.store.session() as session:
-        said = [one for one in notices_in(session, MONDAY, until).unjudged if one.rule == rule]
+    said = [one for one in _said(fleet, rule, until, MONDAY).unjudged if one.rule == rule]
     assert {(one.subject, one.hour_us) for one in said} <= {("fleet", MONDAY // DAY * DAY)}
     return [one.missing for one in said]
+
+
+def _said(fleet: Fleet, rule: str, until: int, start: int) -> PeriodNotices:
+    fleet.analyze(now=until)
+    asked = _RULES.get("/".join(rule.split("/")[:2]), RULES)
+    with fleet.store.session() as session:
+        return notices_in(session, start, until, asked)
