@@ -119,12 +119,12 @@ def searched(
         def ends(until: float = until) -> bool:
             return is_over(until)
 
-        if part.index.problem.limits.moved_gpus_max is not None:
-            found, count = _limited(part.index, state, own, seed, is_over)
-        elif len(part.runs) > 1:
-            found, count = recreate(state, seed, own, ends)
-        else:
+        if part.index.fixed.count(False) < 2:  # a lone one is where greedy, which tried all its places, put it
             found, count = state, 0
+        elif part.index.problem.limits.moved_gpus_max is not None:
+            found, count = _limited(part.index, state, own, seed, is_over)
+        else:
+            found, count = recreate(state, seed, own, ends)
         states.append(found)
         done += count
     return states, cost, done

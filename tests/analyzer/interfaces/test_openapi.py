@@ -45,25 +45,29 @@ def address(demo_app: FastAPI) -> Iterator[str]:
         yield str(client.base_url).rstrip("/")
 
 
-def test_the_document_is_the_one_in_docs(demo_app: FastAPI, request: pytest.FixtureRequest) -> None:
+@pytest.fixture(scope="module")
+def made(demo_app: FastAPI) -> dict[str, Any]:
+    """Return the document of that server."""
+    return document(demo_app)
+
+
+def test_the_document_is_the_one_in_docs(made: dict[str, Any], request: pytest.FixtureRequest) -> None:
     """Who writes a client against docs/openapi.json writes it against the server."""
-    text = json.dumps(document(demo_app), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
     if request.config.getoption("--update-golden"):
         DOCUMENT.write_text(text, "utf-8")
     assert text == DOCUMENT.read_text("utf-8"), "run pytest --update-golden, and read the difference"
 
 
-def test_every_address_is_in_the_document(demo_app: FastAPI) -> None:
+def test_every_address_is_in_the_document(demo_app: FastAPI, made: dict[str, Any]) -> None:
     """Pages are for people; what a program may ask is written down, telemetry's own forms too."""
-    made = document(demo_app)
     raw = {route.path for route in demo_app.routes if type(route) is Route}
     assert raw <= set(made["paths"]) | set(made["x-binary-paths"])
     assert not {path for path in made["paths"] if not path.startswith(("/v1/", "/metrics", "/healthz", "/readyz"))}
 
 
-def test_the_document_is_ours_alone(demo_app: FastAPI) -> None:
+def test_the_document_is_ours_alone(made: dict[str, Any]) -> None:
     """It refers to nothing elsewhere, and no page shows it with somebody else's scripts."""
-    made = document(demo_app)
     assert made["openapi"].startswith("3.1")
     assert [found for found in _references(made) if not found.startswith("#/components/schemas/")] == []
     assert {found.rsplit("/", 1)[-1] for found in _references(made)} <= set(made["components"]["schemas"])

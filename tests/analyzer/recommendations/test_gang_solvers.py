@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Plan, Pool, Problem, ProblemError, Run, UnitKind
-from analyzer.recommendations.fleet_plan.search import restored
+from analyzer.recommendations.fleet_plan.search import greedy, recreate, restored
 from analyzer.recommendations.fleet_plan.solve import Budget, joined_state, parts_of, solve
 from analyzer.recommendations.fleet_plan.state import State, UnitsByPool, index_of, plan_of
 from analyzer.recommendations.fleet_plan.validate import broken
@@ -84,6 +84,20 @@ def test_a_limit_is_spent_on_what_saves_most_for_each_gpu() -> None:
     plan = solve(Problem(pools, runs, Limits(16)), Budget(iterations=200))
     assert {move.run_id for move in plan.moves} == {"one", "two"}
     assert plan.cost == 1_500
+
+
+@given(SEEDS, st.integers(0, 9), st.none() | st.integers(0, 40))
+@settings(max_examples=40, deadline=None)
+def test_where_one_run_may_move_a_search_finds_no_more(seed: int, chosen: int, limit: int | None) -> None:
+    """Nothing is searched then: whoever waits for a plan waits for nothing that could change it."""
+    problem = tiny(seed)
+    one = problem.runs[chosen % len(problem.runs)].id
+    still = frozenset(run.id for run in problem.runs if run.id != one)
+    problem = Problem(problem.pools, problem.runs, Limits(limit, still))
+    found = solve(problem, Budget(iterations=60, seed=seed))
+    assert found.iterations == 0
+    searched, _ = recreate(greedy(index_of(problem)), seed, 60, lambda: False)
+    assert searched.cost == found.cost
 
 
 def test_the_same_seed_and_iterations_give_the_same_plan() -> None:

@@ -20,6 +20,7 @@ from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import Query
 from analyzer.interfaces.questions.registry import answer
 from analyzer.period import Calendar, Period
+from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.recommendations.lifecycle.lifecycle_tables import words
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -38,7 +39,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Rea
     """A server on a week in which much is lost and one in which a run works; and a reader of its store."""
     folder = tmp_path_factory.mktemp("offered")
     with site(folder, two_weeks(), NOW) as here, here.fleet.store.session() as session:
-        yield here, Reader(session, settings(folder), clock=lambda: NOW)
+        chosen = settings(folder)
+        kept = ByGeneration(Generations(chosen, lambda: NOW))  # as a server's; each word that is said makes it another
+        yield here, Reader(session, chosen, kept=kept, clock=lambda: NOW)
 
 
 def of_commands(reader: Reader) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.compare_text import largest_move
 from analyzer.interfaces.text.sentences import first_sentence
 from analyzer.period import Calendar
+from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
@@ -242,7 +243,10 @@ def _named(path: str) -> str:
 def everything(fleet: Fleet) -> str:
     """Return what every reading of that week says, and its mail with what is attached."""
     with fleet.store.session() as session:
-        reader = Reader(session, Settings(), clock=lambda: MONDAY + DAY)
+        kept = ByGeneration(
+            Generations(Settings(), lambda: MONDAY + DAY)
+        )  # as a server's: what is advised is made once
+        reader = Reader(session, Settings(), kept=kept, clock=lambda: MONDAY + DAY)
         asked = [Request(what, since=WEEK.label) for what in OF_PERIODS]
         asked += [Request("month", since="2025-11"), Request("budgets"), Request("savings"), Request("top")]
         if reader.session.row("SELECT count(*) FROM runs")[0]:
