@@ -36,7 +36,7 @@ class Running:
     def now(cls) -> "Running":
         """Return what runs now."""
         threads = (one for one in threading.enumerate() if not any(part in one.name for part in OF_SERVERS))
-        return cls(frozenset(threads), frozenset(_children()))
+        return cls(frozenset(threads), _CHILDREN.now())
 
     def __or__(self, other: "Running") -> "Running":
         return Running(self.threads | other.threads, self.children | other.children)
@@ -51,7 +51,8 @@ class Running:
         return self._since()
 
     def _since(self) -> list[str]:
-        return (Running.now() - self).names()
+        new = Running.now() - self
+        return Running(new.threads, frozenset(filter(lives, new.children))).names()
 
     def names(self) -> list[str]:
         """Return what it is, in words."""
@@ -61,17 +62,31 @@ class Running:
         )
 
 
+class _Children:
+    """The children of this process, also those that have ended; it looks again once anything began on this machine."""
+
+    def __init__(self) -> None:
+        self._newest = b""
+        self._found: frozenset[int] = frozenset()
+
+    def now(self) -> frozenset[int]:
+        """Return them."""
+        with open("/proc/loadavg", "rb", 0) as file:  # noqa: PTH123  twice a test: what is quick
+            newest = file.read().split()[-1]  # the number that was given last, to a process or a thread
+        if newest != self._newest:
+            self._newest, self._found = newest, frozenset(_children())
+        return self._found
+
+
+_CHILDREN = _Children()
+
+
 def _children() -> set[int]:
-    """Return the children of this process that live; one that has ended and was not asked for yet does not."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # it has none: most often, and quick to ask
-        return set()
     found = b""
-    for task in os.listdir("/proc/self/task"):  # noqa: PTH208  twice a test: what is quick
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208
         with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", "rb", 0) as file:  # noqa: PTH123
             found += file.read()
-    return {pid for pid in map(int, found.split()) if lives(pid)}
+    return set(map(int, found.split()))
 
 
 def _command(pid: int) -> str:

@@ -67,7 +67,7 @@ class Asked:
         return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # it goes on scraping, which costs others their time
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A Prometheus that has scraped two servers, and the hosts of the demo for a simulated hour."""
     folder = tmp_path_factory.mktemp("grafana")

@@ -8,7 +8,7 @@ import pytest
 from tests.collector.schedulers.slurm.cluster import PACKAGES, Cluster, missing
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Return a Slurm that runs, or skip where it is not installed."""
     if absent := missing():
