@@ -46,8 +46,9 @@ def test_a_ledger_made_as_samples_arrive_is_the_one_made_at_the_end(seed: int) -
     samples.sort(key=lambda row: int(str(row["ended_at"])))
     at_once.add("gpu_samples", samples)
     at_once.analyze(now=T + 3 * DAY)
-    for part in range(0, len(samples), len(samples) // 6):
-        live.add("gpu_samples", samples[part : part + len(samples) // 6])
+    size = -(-len(samples) // 6)
+    for part in range(0, len(samples), size):
+        live.add("gpu_samples", samples[part : part + size])
         live.analyze(now=T + 3 * DAY)
     assert live.rows() == at_once.rows()
     with at_once.store.session() as one, live.store.session() as other:

@@ -1,6 +1,7 @@
 """The SQL on a small fleet: what a run said, held, lost and saved, counted by hand."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,14 @@ from collector.lake.retention import Keeping, drop
 from collector.lake.tiers import roll_up
 from collector.store.database import Store
 from collector.store.schemas import make_tier_tables
+from tests.analyzer.ledger.copies import OnePass, made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
 SFT, BIG = "slurm/alpha/1", "slurm/alpha/2"
 LABELS = json.dumps({"model": "llama", "params": "7b"})
+
+one_pass = OnePass()
 
 
 def progress(fleet: Fleet, run: str, node: str, start: int, end: int, **values: object) -> None:
@@ -46,7 +50,7 @@ def training(fleet: Fleet, run: str, node: str, gpus: int, **more: object) -> No
 def of(fleet: Fleet, run: str) -> Efficiency:
     """Return what a report says of a run."""
     with fleet.store.session() as session:
-        found = Reader(session, Settings()).run(run).efficiency
+        found = Reader(session, Settings()).run(f"{run}{fleet.names_end}").efficiency
     assert found is not None
     return found
 
@@ -70,26 +74,26 @@ def test_a_run_that_says_what_it_does() -> None:
     assert found.checkpoints is None
 
 
-def test_silence_before_the_first_word_and_after_the_last_is_no_step_time() -> None:
+@one_pass
+def test_silence_before_the_first_word_and_after_the_last_is_no_step_time(fleet: Fleet) -> Iterator[None]:
     """Rows without a number beside numbers are waiting for the next step; those after the last are not known."""
-    fleet = Fleet()
     training(fleet, SFT, "n1", 1)
     progress(fleet, SFT, "n1", T, T + HOUR, steps=100)
     progress(fleet, SFT, "n1", T + HOUR, T + 2 * HOUR)
-    fleet.analyze()
+    yield
     assert of(fleet, SFT).step.seconds == pytest.approx(6.0, rel=0.01)
 
 
-def test_two_hosts_that_count_at_once_are_not_added() -> None:
+@one_pass
+def test_two_hosts_that_count_at_once_are_not_added(fleet: Fleet) -> Iterator[None]:
     """Eight ranks at step 120 have not done 960; a run that moved from host to host has done both its parts."""
-    fleet = Fleet()
     training(fleet, SFT, "n1", 1)
     training(fleet, BIG, "n2", 1)
     for node in ("n1", "n9"):
         progress(fleet, SFT, node, T, T + HOUR, steps=100)
     progress(fleet, BIG, "n2", T, T + HOUR, steps=100)
     progress(fleet, BIG, "n9", T + HOUR, T + 2 * HOUR, steps=100)
-    fleet.analyze()
+    yield
     assert "rank 0 alone" in (of(fleet, SFT).step.because or "")
     assert of(fleet, BIG).step.seconds == pytest.approx(6.0, rel=0.01)
 
@@ -140,17 +144,18 @@ def test_scaling_by_samples_that_are_gone_says_so() -> None:
     assert ("scaling", gone) in not_known(known)
 
 
-def test_a_service_has_no_goodput() -> None:
+@one_pass
+def test_a_service_has_no_goodput(fleet: Fleet) -> Iterator[None]:
     """It makes no steps towards a model."""
-    fleet = Fleet()
     training(fleet, SFT, "n1", 1, queue="serving")
-    fleet.analyze()
+    yield
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
-        assert reader.run(SFT).efficiency is None
-        assert "EFFICIENCY" not in answer(reader, Request("run", SFT))
+        assert reader.run(f"{SFT}{fleet.names_end}").efficiency is None
+        assert "EFFICIENCY" not in answer(reader, Request("run", f"{SFT}{fleet.names_end}"))
 
 
+@made_once
 def broken_fleet() -> Fleet:
     """Return a fleet in which n1 goes down three times under one run, which then works on from its checkpoints."""
     fleet = Fleet()
@@ -200,17 +205,17 @@ def test_an_attempt_after_a_checkpoint_is_a_restore() -> None:
     ]
 
 
-def test_checkpoints_without_a_later_attempt_were_never_restored() -> None:
+@one_pass
+def test_checkpoints_without_a_later_attempt_were_never_restored(fleet: Fleet) -> Iterator[None]:
     """Nobody knows whether they can be read."""
-    fleet = Fleet()
     training(fleet, SFT, "n1", 1)
     progress(fleet, SFT, "n1", T + HOUR, T + 2 * HOUR, checkpoint="ckpt")
-    fleet.analyze()
+    yield
     found = of(fleet, SFT).checkpoints
     assert found is not None
     assert (found.count, found.by, found.restored_at) == (6, "named", None)
     with fleet.store.session() as session:
-        assert "last restore" in answer(Reader(session, Settings()), Request("run", SFT))
+        assert "last restore" in answer(Reader(session, Settings()), Request("run", f"{SFT}{fleet.names_end}"))
 
 
 def test_waiting_for_a_slow_gpu_is_added_by_gpu() -> None:
