@@ -31,10 +31,12 @@ from collector.backup.manifest import (
     File,
     Layout,
     Manifest,
+    counted,
     described,
     lake_rows,
     named_files,
     noted_hashes,
+    open_backup,
     point,
     sha256,
 )
@@ -253,15 +255,18 @@ class Copy:
             elsewhere=elsewhere,
             files=tuple(self._files[path] for path in sorted(self._files)),
             hot_rows=self._hot_rows,
-            lake_rows={} if self._store.lake is None or elsewhere else lake_rows(self._there),
+            lake_rows={} if self._store.lake is None or elsewhere else self._lake_rows(),
         )
+
+    def _lake_rows(self) -> dict[str, int]:
+        with open_backup(self._there) as copy:
+            return lake_rows(copy)
 
     def _look_at(self, session: Session, name: str) -> None:
         tables = session.rows(
             "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY table_name", [name]
         )
-        for (table,) in tables:
-            (self._hot_rows[table],) = session.row(f"SELECT count(*) FROM {name}.main.{table}")
+        self._hot_rows = counted(session, {table: f"{name}.main.{table}" for (table,) in tables})
         (self._newest,) = session.row(f"SELECT coalesce(max(batch), 0) FROM {name}.main.receipts")
         (self._migration,) = session.row(f"SELECT coalesce(max(number), 0) FROM {name}.main.migrations")
 

@@ -11,7 +11,7 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -249,28 +249,28 @@ def point(catalogue: Path, data: Path) -> None:
         written.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path'", [f"{data}/"])
 
 
-def lake_rows(copy: Layout) -> dict[str, int]:
+def lake_rows(copy: Store) -> dict[str, int]:
     """Return the rows of each table of a copy's lake, as a reader counts them.
 
     Those into which nobody ever wrote have none, and are not asked: most tables of a site.
     """
-    with open_backup(copy) as store, store.session() as session:
-        tables = session.rows(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake' ORDER BY ALL"
+    with copy.session() as session:
+        tables = session.rows(  # of duckdb_tables() DuckLake would read every table's statistics
+            "SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE database_name = 'lake' ORDER BY ALL"
         )
         filled = {schema: tables_with_rows(session, schema) for schema in {schema for schema, _ in tables}}
         places = {f"{schema}.{table}": f"lake.{schema}.{table}" for schema, table in tables if table in filled[schema]}
-        counts = _counted(session, places)
+        counts = counted(session, places)
         return {name: counts.get(name, 0) for name in (f"{schema}.{table}" for schema, table in tables)}
 
 
-def hot_rows(copy: Layout, tables: Iterator[str] | list[str]) -> dict[str, int]:
+def hot_rows(copy: Store, tables: Iterable[str]) -> dict[str, int]:
     """Return the rows of these tables of a copy's hot file."""
-    with open_backup(copy) as store, store.hot_session() as session:
-        return _counted(session, {table: table for table in tables})
+    with copy.hot_session() as session:
+        return counted(session, {table: table for table in tables})
 
 
-def _counted(session: Session, places: Mapping[str, str]) -> dict[str, int]:
+def counted(session: Session, places: Mapping[str, str]) -> dict[str, int]:
     """Return the rows of each table, by its name: one question, since each would ask the catalogue anew."""
     if not places:
         return {}

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collector.backup.backup_maker import copied
-from collector.backup.manifest import PRIVATE, Layout, Manifest, hot_rows, lake_rows, noted_hashes, point, sha256
+from collector.backup.manifest import (
+    PRIVATE,
+    Layout,
+    Manifest,
+    hot_rows,
+    lake_rows,
+    noted_hashes,
+    open_backup,
+    point,
+    sha256,
+)
 from collector.errors import BackupError, StoreError
 from collector.store.database import Store
 from collector.store.noted import unreadable
@@ -78,8 +88,9 @@ def _damaged_before(folder: Path, manifest: Manifest) -> list[str]:
 
 def _wrong_counts(copy: Layout, manifest: Manifest) -> list[str]:
     try:
-        hot = hot_rows(copy, list(manifest.hot_rows))
-        lake = lake_rows(copy) if manifest.lake_rows else {}
+        with open_backup(copy) as store:
+            hot = hot_rows(store, manifest.hot_rows)
+            lake = lake_rows(store) if manifest.lake_rows else {}
     except StoreError as error:
         return [f"it cannot be opened: {error}"]
     return [*_differing("the hot file", manifest.hot_rows, hot), *_differing("the lake", manifest.lake_rows, lake)]
