@@ -214,9 +214,8 @@ def test_a_store_in_use_is_seen_by_its_lake_alone(tmp_path: Path) -> None:
     with Site(config.store) as site:
         site.take([1])
         site.seal()
-    code = "import sys; from analyzer.interfaces.doctor.cli import doctor; sys.exit(doctor(sys.argv[1:]))"
     with running(config):
-        command = [sys.executable, "-c", code, "--store", str(config.store)]
+        command = [sys.executable, "-m", "gpuledger", "admin", "doctor", "--store", str(config.store)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
     assert "  -    the hot file: another process has it" in ran.stdout, ran.stderr
     assert "-> use --server URL" in ran.stdout

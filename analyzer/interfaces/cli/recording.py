@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.wire import EnvelopeError
 from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
 from agent.wire.units import SECOND_US
-from analyzer.analysis import analyze
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
 from analyzer.prices.price_book import FlatPriced
@@ -19,13 +19,14 @@ from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.reports.run import RunDocument
 from collector.errors import BatchError, UndatedError
-from collector.importing.importer import Imported
-from collector.importing.log_import import import_log
-from collector.importing.log_names import LogHints
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
 from collector.store.database import Store
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from collector.importing.importer import Imported
+    from collector.importing.log_names import LogHints
 
 _MEMORY_LIMIT = "1GB"
 _BATCHES_AT_ONCE = 64
@@ -85,6 +86,8 @@ class _Loaded:
     @contextmanager
     def ledger(self, price: int | None) -> Iterator[RecordingLedger]:
         """Make its ledger."""
+        from analyzer.analysis import analyze  # a command without GPUs, or that was over at once, has none
+
         settings = FlatPriced(micros_per_gpu_hour=price)
         bucket_ms = max(_SHORTEST_STRETCH_MS, (self.until - self.recording.header.started_at) // 1000 // _STRETCHES)
         analyze(self.store, settings, now_us=self.until, bucket_ms=bucket_ms)
@@ -207,13 +210,13 @@ def _run(reader: Reader, recording: Recording) -> RunDocument | None:
 
 def log_answer(
     path: Path,
-    hints: LogHints,
+    hints: "LogHints",
     node: str | None,
     start: int | None,
     price: int | None,
     request: Request,
     answer: Callable[[Reader, Request], str],
-) -> tuple[Imported, str]:
+) -> "tuple[Imported, str]":
     """Load a log of GPUs into a store of its own, make its ledger, and answer with its run, or its list of runs.
 
     Where the log has no dates, and none was said, its last row counts as when the file was last written.
@@ -221,6 +224,9 @@ def log_answer(
     Raises:
         FileRefusedError: it is no log that can be read.
     """
+    from analyzer.analysis import analyze  # as above
+    from collector.importing.log_import import import_log  # a recording is no log
+
     with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:
         try:
             log = import_log(store, path, hints, node, start)

@@ -233,11 +233,14 @@ def _write_recording(
     before: "RecordingReport | None",
     lanes: dict[str, object] | None = None,
 ) -> None:
-    from analyzer.interfaces.html import recording_html
     from analyzer.interfaces.text.recording_text import recording_markdown, recording_text
 
     if options.format == "markdown":
         write(recording_markdown(now, before), options)
         return
     text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
-    write(recording_html(now, before, lanes, text) if options.format == "html" else text, options)
+    if options.format == "html":
+        from analyzer.interfaces.html import recording_html
+
+        text = recording_html(now, before, lanes, text)
+    write(text, options)
