@@ -161,14 +161,23 @@ def test_another_process_reads_the_lake_while_the_store_is_open(store: Store) ->
     assert found.stdout == "None 2 0\n"
 
 
+# It begins as our processes do, and without pytest: what it is killed in is sealing, and not importing.
 SEALING = """
-import sys, time
+import sys
 from pathlib import Path
+from agent import child
+child.load("collector.lake.sealing")
 from collector.pipeline.batch_commit import BatchCommit
+from collector.pipeline.decoding.batch import decode
+from collector.store.database import Store
+from collector.store.lake import default_lake
 from collector.store.seal_mark import Mark
 from collector.lake.sealing import seal
-from tests.collector.lake.test_sealing import batch, lake_store
-with lake_store(Path(sys.argv[1])) as store:
+from tests.collector.batches import NOW, body, gpu_rows
+def batch(sequence, rows):
+    return decode(body(sequence=sequence, stream="stream", tables={"gpu_samples": gpu_rows(rows)}), NOW)
+hot = Path(sys.argv[1]) / "hot.duckdb"
+with Store.open(hot, lake=default_lake(hot)) as store:
     mark = Mark.of(store)
     with BatchCommit(store, mark) as landing:
         while True:
