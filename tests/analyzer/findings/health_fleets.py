@@ -1,6 +1,7 @@
 """A fleet that is well, minute by minute, and what the rules say of it; tests change one thing of it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from analyzer.findings.health import gpus as health_gpus
@@ -117,6 +118,25 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
 def noticed(fleet: Fleet, rule: str = "", until: int = UNTIL, start: int = MONDAY) -> list[Notice]:
     """Return what rules with names that begin so notice of an analysed fleet."""
     return [notice for notice in _said(fleet, rule, until, start).notices if notice.rule.startswith(rule)]
+
+
+def own_notices(fleet: Fleet, rule: str, until: int = UNTIL) -> list[Notice]:
+    """Return what a rule notices of one of the fleets of an analysed store, by the names that it has in its test."""
+    with fleet.store.session() as session:
+        found = notices_in(session, MONDAY, until, _RULES[rule]).notices
+    end = fleet.names_end
+    return [
+        replace(
+            each,
+            subject=each.subject.removesuffix(end),
+            node=each.node and each.node.removesuffix(end),
+            gpu_uuid=each.gpu_uuid and each.gpu_uuid.removesuffix(end),
+            run_ids=tuple(run.removesuffix(end) for run in each.run_ids),
+            sentence=each.sentence.replace(end, ""),
+        )
+        for each in found
+        if any(name.endswith(end) for name in (*each.run_ids, each.node or "", each.gpu_uuid or ""))
+    ]
 
 
 def not_judged(fleet: Fleet, rule: str, until: int = UNTIL) -> list[str]:

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from analyzer.errors import LedgerError
-from analyzer.findings.health.all_notices import notices_in
-from analyzer.findings.health.gpus import ForeignProcess, find_foreign_processes, foreign_process_notices
-from analyzer.findings.health.notice import Notice
+from analyzer.findings.health.gpus import ForeignProcess, foreign_process_notices
 from analyzer.reports.run import run_span
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
-from tests.analyzer.findings.health_fleets import GB, UNTIL, hosts, not_judged, noticed, train
+from tests.analyzer.findings.health_fleets import GB, UNTIL, hosts, not_judged, noticed, own_notices, train
 from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
@@ -49,23 +47,6 @@ def held(*held_gpus: str, into: Fleet | None = None, user: str = "u2", **told: A
     return fleet
 
 
-def own_notices(fleet: Fleet) -> list[Notice]:
-    """Return what the rule notices of one of the fleets of an analysed store, by the names that it has in its test."""
-    with fleet.store.session() as session:
-        found = notices_in(session, MONDAY, UNTIL, (find_foreign_processes,)).notices
-    end = fleet.names_end
-    return [
-        replace(
-            each,
-            subject=each.subject.removesuffix(end),
-            run_ids=tuple(run.removesuffix(end) for run in each.run_ids),
-            sentence=each.sentence.replace(end, ""),
-        )
-        for each in found
-        if each.run_ids[0].endswith(end)
-    ]
-
-
 @one_pass.each(
     (("n1-a", "n1-b"), 2, 0.66, "8.0", "5.3"),
     (("n3-b",), 1, 0.4, "5.0", "2.0"),
@@ -80,7 +61,7 @@ def test_processes_of_others_on_a_held_gpu_are_named_with_what_they_took(
     for gpu, run in zip(gpus, others, strict=True):
         foreign(fleet, run, gpu, MONDAY + from_hour * HOUR, sm_utilization_ratio=share)
     yield
-    (notice,) = own_notices(fleet)
+    (notice,) = own_notices(fleet, RULE)
     assert (notice.subject, notice.actor, notice.confidence) == ("yank", "platform", "high")
     assert notice.run_ids == (RUN, *others)
     assert others[0] in notice.sentence
@@ -103,7 +84,7 @@ def test_what_they_took_is_not_told_where_the_driver_tells_no_shares(fleet: Flee
     held("n1-a", sm_utilization_ratio=None, into=fleet)
     foreign(fleet, OTHER, "n1-a", MONDAY + HOUR, **UNTOLD)
     yield
-    (notice,) = own_notices(fleet)
+    (notice,) = own_notices(fleet, RULE)
     assert (notice.run_ids, notice.actor, notice.confidence) == ((RUN, OTHER), "platform", "medium")
     assert "5.0 GPU-hours" in notice.sentence
     assert "driver does not report how much" in notice.sentence
@@ -117,7 +98,7 @@ def test_a_job_on_a_gpu_that_its_scheduler_gave_to_another_is_as_foreign(fleet: 
     fleet.hold("slurm/alpha/99", "n1", ["n1-a"], MONDAY, UNTIL, scheduler="cgroup", name=None)
     process(fleet, "slurm/alpha/99", "n1-a", MONDAY, UNTIL)
     yield
-    (notice,) = own_notices(fleet)
+    (notice,) = own_notices(fleet, RULE)
     assert notice.run_ids == (RUN, "slurm/alpha/99")
 
 
@@ -127,7 +108,7 @@ def test_processes_of_the_same_user_are_the_users_own_to_end(fleet: Fleet) -> It
     held("n1-a", into=fleet)
     foreign(fleet, OTHER, "n1-a", user="u2")
     yield
-    (notice,) = own_notices(fleet)
+    (notice,) = own_notices(fleet, RULE)
     assert (notice.rule, notice.actor) == (f"{RULE}/own", "run")
     assert OTHER in notice.sentence
 
@@ -143,7 +124,7 @@ def test_what_does_not_compute_takes_nothing(fleet: Fleet, told: dict[str, Any])
     held("n1-a", sm_utilization_ratio=None if told["sm_utilization_ratio"] is None else 0.9, into=fleet)
     foreign(fleet, OTHER, "n1-a", **told)
     yield
-    assert own_notices(fleet) == []
+    assert own_notices(fleet, RULE) == []
 
 
 @one_pass
@@ -158,7 +139,7 @@ def test_runs_that_one_scheduler_put_on_a_gpu_share_it(fleet: Fleet) -> Iterator
     fleet.add("run_aliases", [{"alias_run_id": "declared/n2/ranks-1.2", "run_id": RUN}])
     process(fleet, "declared/n2/ranks-1.2", "n2-a")  # the run itself, by another name
     yield
-    assert own_notices(fleet) == []
+    assert own_notices(fleet, RULE) == []
 
 
 def _on_host(run: str) -> dict[str, object]:
@@ -172,7 +153,7 @@ def test_a_run_whose_own_processes_are_not_seen_may_be_the_others(fleet: Fleet) 
     train(fleet, ["n1-a"], RUN, "yank", until=UNTIL)
     foreign(fleet, OTHER, "n1-a")
     yield
-    assert own_notices(fleet) == []
+    assert own_notices(fleet, RULE) == []
 
 
 @one_pass
@@ -185,7 +166,7 @@ def test_who_computed_before_the_run_began_or_after_it_ended_took_nothing_of_it(
     foreign(fleet, OTHER, "n1-a", MONDAY, begun)
     foreign(fleet, "process/n1/5.5", "n1-a", begun, begun + 5 * MINUTE)
     yield
-    assert own_notices(fleet) == []
+    assert own_notices(fleet, RULE) == []
 
 
 def test_where_neither_shares_nor_processors_are_told_nobody_is_accused_and_nobody_cleared() -> None:

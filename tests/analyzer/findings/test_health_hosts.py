@@ -1,5 +1,6 @@
 """What is noticed of hosts: work for processors, agents, drivers, links, memory in use without a run."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -25,10 +26,14 @@ from tests.analyzer.findings.health_fleets import (
     hosts,
     not_judged,
     noticed,
+    own_notices,
     train,
     well,
 )
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+one_pass = OnePass(lambda store, _: store.analyze(UNTIL))
 
 
 def test_a_run_without_gpus_on_a_gpu_host_is_noticed() -> None:
@@ -63,12 +68,14 @@ def test_processors_that_nobody_tells_of_are_not_judged() -> None:
     assert len(not_judged(fleet, "run/packed_stages")) == 0  # there was no run to judge
 
 
-def test_memory_that_nobody_holds_is_noticed() -> None:
+@one_pass
+def test_memory_that_nobody_holds_is_noticed(fleet: Fleet) -> Iterator[None]:
     """The next run finds less than it was promised. What a run holds is its own."""
     rests: dict[str, object] = {"utilization_ratio": 0.0, "sm_active_ratio": 0.0}
-    fleet = hosts({"n4-a": rests, "n4-b": rests | {"memory_used_bytes": GB // 4}})
+    hosts({"n4-a": rests, "n4-b": rests | {"memory_used_bytes": GB // 4}}, into=fleet)
     train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
-    (notice,) = noticed(fleet, "fleet/zombie_memory")
+    yield
+    (notice,) = own_notices(fleet, "fleet/zombie_memory")
     assert (notice.gpu_uuid, notice.confidence) == ("n4-a", "high")
     assert "37.3 GiB of its memory in use for 6 h while no run held it" in notice.sentence
 
@@ -88,21 +95,25 @@ def test_a_context_between_two_runs_is_no_zombie(unheld: Unheld, count: int) -> 
     assert len(list(unheld_memory_notices([unheld]))) == count
 
 
-def test_a_context_that_computes_is_somebodys() -> None:
+@one_pass
+def test_a_context_that_computes_is_somebodys(fleet: Fleet) -> Iterator[None]:
     """The process is gone from every list, its GPU stays full, and 0.4 GiB are in use: as little as a context takes."""
-    fleet = hosts({"n4-a": {"memory_used_bytes": 430_000_000}, "n4-b": {"memory_used_bytes": 0}})
+    hosts({"n4-a": {"memory_used_bytes": 430_000_000}, "n4-b": {"memory_used_bytes": 0}}, into=fleet)
     train(fleet, [gpu for node in NODES[:3] for gpu in gpus(node)])
-    (notice,) = noticed(fleet, "fleet/zombie_memory")
+    yield
+    (notice,) = own_notices(fleet, "fleet/zombie_memory")
     assert (notice.gpu_uuid, notice.actor, notice.confidence) == ("n4-a", "platform", "medium")
 
 
-def test_the_work_of_an_hour_is_the_runs_that_held_the_gpu_in_it() -> None:
+@one_pass
+def test_the_work_of_an_hour_is_the_runs_that_held_the_gpu_in_it(fleet: Fleet) -> Iterator[None]:
     """Ten free minutes before a run and twenty after it, with a driver's own memory in use: nobody computed there."""
-    fleet = hosts({"n4-a": {"memory_used_bytes": 430_000_000}})
+    hosts({"n4-a": {"memory_used_bytes": 430_000_000}}, into=fleet)
     for gpu in (gpu for node in NODES for gpu in gpus(node)):
         end = UNTIL - 40 * MINUTE if gpu == "n4-a" else UNTIL
         fleet.hold("slurm/alpha/1", gpu.split("-")[0], [gpu], MONDAY, end)
-    assert noticed(fleet, "fleet/zombie_memory") == []
+    yield
+    assert own_notices(fleet, "fleet/zombie_memory") == []
 
 
 def test_memory_that_nobody_tells_is_not_judged() -> None:

@@ -1,5 +1,6 @@
 """What is noticed of runs: services beside training, full memory, idle tensor cores, packed stages, too large a GPU."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,23 @@ from analyzer.findings.health.runs import (
     packed_stage_notices,
     too_large_notices,
 )
-from tests.analyzer.findings.health_fleets import GB, NODES, UNTIL, WELL, gpus, hosts, not_judged, noticed, train, well
+from tests.analyzer.findings.health_fleets import (
+    GB,
+    NODES,
+    UNTIL,
+    WELL,
+    gpus,
+    hosts,
+    not_judged,
+    noticed,
+    own_notices,
+    train,
+    well,
+)
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
+
+one_pass = OnePass(lambda store, _: store.analyze(UNTIL))
 
 
 def serving(fleet: Fleet, slow_until: int) -> None:
@@ -36,28 +52,31 @@ def serving(fleet: Fleet, slow_until: int) -> None:
     )
 
 
-def beside_training(slow_until: int) -> Fleet:
-    """Return a service that has training beside it for the first three hours."""
-    fleet = hosts()
+def beside_training(fleet: Fleet, slow_until: int) -> None:
+    """Add a service that has training beside it for the first three hours."""
+    hosts(into=fleet)
     train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="service")
     train(fleet, ["n1-b"], until=MONDAY + 3 * HOUR, queue="gpu")
     serving(fleet, slow_until)
-    return fleet
 
 
-def test_a_service_that_is_late_beside_training_is_noticed() -> None:
+@one_pass
+def test_a_service_that_is_late_beside_training_is_noticed(fleet: Fleet) -> Iterator[None]:
     """Only meanwhile: when it is alone again it keeps its promise."""
-    (notice,) = noticed(beside_training(MONDAY + 2 * HOUR), "fleet/mixed")
+    beside_training(fleet, MONDAY + 2 * HOUR)
+    yield
+    (notice,) = own_notices(fleet, "fleet/mixed")
     assert (notice.subject, notice.confidence, notice.team) == ("chat-serve", "medium", None)
     assert "it misses its latency SLO 66.6% of that time" in notice.sentence
 
 
-def test_a_service_that_keeps_its_promise_is_only_possible() -> None:
-    """Sharing a host is no fault; it is listed for who asks for everything."""
-    (notice,) = noticed(beside_training(MONDAY), "fleet/mixed")
+@one_pass.each((MONDAY,), (UNTIL,))
+def test_a_service_that_keeps_its_promise_is_only_possible(fleet: Fleet, slow_until: int) -> Iterator[None]:
+    """Sharing a host is no fault, listed for who asks for everything; late alone as well, training is not why."""
+    beside_training(fleet, slow_until)
+    yield
+    (notice,) = own_notices(fleet, "fleet/mixed")
     assert notice.confidence == "low"
-    (always,) = noticed(beside_training(UNTIL), "fleet/mixed")
-    assert always.confidence == "low"  # late alone as well: training is not why
 
 
 def test_one_queue_for_both_is_only_possible() -> None:
