@@ -264,7 +264,7 @@ class Copy:
 
     def _look_at(self, session: Session, name: str) -> None:
         tables = session.rows(
-            "SELECT table_name FROM duckdb_tables() WHERE database_name = ? ORDER BY table_name", [name]
+            "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = ? ORDER BY table_name", [name]
         )
         self._hot_rows = counted(session, {table: f"{name}.main.{table}" for (table,) in tables})
         (self._newest,) = session.row(f"SELECT coalesce(max(batch), 0) FROM {name}.main.receipts")

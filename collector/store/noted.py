@@ -108,34 +108,34 @@ def is_there(session: Session, table: str) -> bool:
     return True
 
 
+_NAMED = f"""
+WITH named AS (
+    SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_data_file
+    UNION ALL SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_delete_file
+), folders AS (
+    SELECT DISTINCT t.table_id, t.table_name, t.path AS folder, s.path AS above
+    FROM {CATALOGUE}.ducklake_table t JOIN {CATALOGUE}.ducklake_schema s USING (schema_id)
+)
+SELECT d.table_name, d.above, d.folder, f.path, f.file_size_bytes, f.begin_snapshot, n.sha256,
+    coalesce(n.checked_at, 0), n.trouble
+FROM named f JOIN folders d USING (table_id) LEFT JOIN {{notes}} n ON n.name = parse_filename(f.path)
+WHERE f.begin_snapshot > {{since}} ORDER BY f.begin_snapshot DESC, f.path
+"""
+_NO_NOTES = "(SELECT NULL::VARCHAR AS name, NULL::VARCHAR AS sha256, 0 AS checked_at, NULL::VARCHAR AS trouble LIMIT 0)"
+
+
 def named_files(session: Session, *, since: int = -1) -> list[Named]:
     """Return every file that the catalogue names and that a snapshot after `since` has brought, the newest first.
 
     Raises:
         StoreError: the catalogue does not answer.
     """
-    notes = (
-        f"{CATALOGUE}.{NOTES}"
-        if is_there(session, NOTES)
-        else (
-            "(SELECT NULL::VARCHAR AS name, NULL::VARCHAR AS sha256, 0 AS checked_at, NULL::VARCHAR AS trouble LIMIT 0)"
-        )
-    )
-    rows = session.rows(
-        f"""
-        WITH named AS (
-            SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_data_file
-            UNION ALL SELECT table_id, path, file_size_bytes, begin_snapshot FROM {CATALOGUE}.ducklake_delete_file
-        ), folders AS (
-            SELECT DISTINCT t.table_id, t.table_name, t.path AS folder, s.path AS above
-            FROM {CATALOGUE}.ducklake_table t JOIN {CATALOGUE}.ducklake_schema s USING (schema_id)
-        )
-        SELECT d.table_name, d.above, d.folder, f.path, f.file_size_bytes, f.begin_snapshot, n.sha256,
-            coalesce(n.checked_at, 0), n.trouble
-        FROM named f JOIN folders d USING (table_id) LEFT JOIN {notes} n ON n.name = parse_filename(f.path)
-        WHERE f.begin_snapshot > {since} ORDER BY f.begin_snapshot DESC, f.path
-        """
-    )
+    try:
+        rows = session.rows(_NAMED.format(notes=f"{CATALOGUE}.{NOTES}", since=since))
+    except StoreError as error:
+        if not (NOTES in str(error) and _ABSENT in str(error)):
+            raise
+        rows = session.rows(_NAMED.format(notes=_NO_NOTES, since=since))  # none was ever noted
     files = (
         Named(table, Path(above or "") / (folder or "") / path, size, begun, *rest)
         for table, above, folder, path, size, begun, *rest in rows
