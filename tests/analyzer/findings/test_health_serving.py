@@ -123,11 +123,17 @@ def test_a_full_thread_beside_an_idle_gpu_is_the_limit(fleet: Fleet) -> Iterator
     assert notice.wrong_if
 
 
-def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread() -> None:
-    """Something else holds it up; without figures of the host nobody says what."""
-    fleet = serving(0.3, requests=60, running=8, waiting=0)
+@one_pass
+def test_an_idle_gpu_beside_a_processor_with_room_accuses_no_thread(fleet: Fleet) -> Iterator[None]:
+    """Something else holds it up."""
+    serves(fleet, 0.3, requests=60, running=8, waiting=0)
     processes(fleet, 0.4)
-    assert "host_threads" not in noticed(fleet)
+    yield
+    assert "host_threads" not in told(fleet)
+
+
+def test_an_idle_gpu_without_figures_of_its_host_accuses_no_thread() -> None:
+    """Nobody says what holds it up."""
     assert ("serving/host_threads", "not reported: CPU figures of its processes or cgroup") in lacking(
         serving(0.3, requests=60, running=8, waiting=0)
     )
@@ -194,10 +200,12 @@ def test_one_start_and_short_starts_are_not_mentioned() -> None:
     assert list(start_notices(Starts("chat", None, ("r",), 10**9, 10**6, 9, 9, 10**5, 10**6, None), week)) == []
 
 
-@pytest.mark.parametrize(("hosts", "gpus", "minutes"), [(2, 8, 43), (1, 4, 27), (3, 2, 75)])
-def test_one_long_start_of_many_gpus_is_told_as_one(hosts: int, gpus: int, minutes: int) -> None:
+@one_pass.each((2, 8, 43), (1, 4, 27), (3, 2, 75))
+def test_one_long_start_of_many_gpus_is_told_as_one(
+    fleet: Fleet, hosts: int, gpus: int, minutes: int
+) -> Iterator[None]:
     """A model on two hosts loads once, however many GPUs wait for it, and however its pods follow on one another."""
-    fleet, run = Fleet(), "kubernetes/prod/coder"
+    run = "kubernetes/prod/coder"
     for host in range(hosts):
         begun, work = T + host * MINUTE, T + minutes * MINUTE
         names = [f"G{host}.{number}" for number in range(gpus)]
@@ -208,7 +216,8 @@ def test_one_long_start_of_many_gpus_is_told_as_one(hosts: int, gpus: int, minut
                 grown = 10**9 * (at - T) // MINUTE
                 fleet.sample(f"n{host}", gpu, at, at + MINUTE, **(RESTS | {"memory_used_bytes": grown}))
             fleet.sample(f"n{host}", gpu, work, END + 2 * HOUR)
-    notice = noticed(fleet)["cold_starts"]
+    yield
+    notice = told(fleet)["cold_starts"]
     seen = {line.what: line.seen for line in notice.evidence}
     assert seen["starts"].startswith(f"1, of {hosts * gpus} GPUs")
     assert seen["time of a start"] == f"median {minutes * 60:,} s, longest {minutes * 60:,} s"
@@ -290,9 +299,9 @@ def test_a_promise_is_kept_missed_or_not_known() -> None:
     ], "who tells a percentile and no bounds is believed"
 
 
-def test_a_service_that_does_not_answer_yet_is_still_loading() -> None:
+@one_pass
+def test_a_service_that_does_not_answer_yet_is_still_loading(fleet: Fleet) -> Iterator[None]:
     """Asked from the first minute on, read once its weights are there: until then it starts."""
-    fleet = Fleet()
     fleet.own("n1", ["G1"])
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, END, name="chat", queue="serving")
     loaded = T + 50 * MINUTE
@@ -301,7 +310,7 @@ def test_a_service_that_does_not_answer_yet_is_still_loading() -> None:
     fleet.sample("n1", "G1", loaded, END, **RESTS)
     says(fleet, 1, T, loaded, state="unreachable")
     says(fleet, 1, loaded, END, state="read", requests=0)
-    fleet.analyze()
+    yield
     starting = {
         cause or state: ms for (state, cause), ms in fleet.states("slurm/alpha/1").items() if state == "starting"
     }
