@@ -113,9 +113,11 @@ def make_book_tables(session: Session) -> None:
 
 
 def _add_missing_books(session: Session) -> None:
-    session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
+    there = columns_there(session, "lake", "books")
+    if not there:
+        session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
     tables: dict[str, Sequence[str]] = {**_columns(session), **booking.IN_LAKE}
-    if "bookings" in add_missing(session, "lake.books", tables, columns_there(session, "lake", "books")):
+    if "bookings" in add_missing(session, "lake.books", tables, there):
         # From here on there always is a row to follow: who makes the table makes it, and only one can make the table.
         session.execute("INSERT INTO lake.books.bookings VALUES (?, '', 0, 0)", [booking.FIRST])
 
