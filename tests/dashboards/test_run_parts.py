@@ -63,7 +63,8 @@ def test_what_to_change_comes_before_the_evidence() -> None:
     fleet.analyze()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
-        runs = [finding.run_ids[0] for finding in reader.findings(reader.period(None)) if finding.run_ids]
+        found_in = reader.findings(reader.period(None))
+        runs = dict.fromkeys(finding.run_ids[0] for finding in found_in if finding.run_ids)
         answers = {run: run_part(reader, "next", run)["answer"] for run in runs}
         found = {run: run_part(reader, "findings", run) for run in runs}
     assert any(answers.values())

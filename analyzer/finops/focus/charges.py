@@ -1,4 +1,4 @@
-"""Read the ledger as charges: SQL counts one charge period at a time, so that memory holds a day of one."""
+"""Read the ledger as charges: SQL counts a day at a time, so that memory holds no more of one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -99,7 +99,8 @@ WITH owned AS (
     SELECT hour, gpu_uuid, run_id, sum(milliseconds)::HUGEINT AS held_ms FROM ledger
     WHERE hour >= $start AND hour < $end GROUP BY ALL
 ), drawn AS ({drawn})
-SELECT l.node, l.sku, l.purchase_option, CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
+SELECT $start + ((l.hour - $start) // $each) * $each AS began, l.node, l.sku, l.purchase_option,
+    CASE WHEN l.cost_micros IS NOT NULL THEN u.unit_micros END AS unit, l.run_id,
     l.state, l.cause, sum(l.milliseconds), sum(l.cost_micros), {run},
     sum(d.millijoules * l.milliseconds // nullif(w.held_ms, 0))
 FROM {booked} l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u.node = l.node
@@ -107,8 +108,8 @@ FROM {booked} l JOIN unit u ON u.hour = l.hour AND u.gpu_uuid = l.gpu_uuid AND u
 JOIN held w ON w.hour = l.hour AND w.gpu_uuid = l.gpu_uuid AND w.run_id IS NOT DISTINCT FROM l.run_id
 LEFT JOIN drawn d ON d.hour = l.hour AND d.gpu_uuid = l.gpu_uuid AND d.run_id IS NOT DISTINCT FROM l.run_id
 WHERE l.hour >= $start AND l.hour < $end
-GROUP BY l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause, {run}
-ORDER BY l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause, {run}
+GROUP BY began, l.node, l.sku, l.purchase_option, unit, l.run_id, l.state, l.cause, {run}
+ORDER BY began, l.node, l.sku, l.purchase_option, unit, l.run_id NULLS LAST, l.state, l.cause, {run}
 """
 # What was booked for each GPU, hour and holder, in whole millijoules, so that no order of a sum changes them.
 _DRAWN = """
@@ -135,14 +136,17 @@ SELECT l.hour, l.node, h.node_group, h.region, h.zone FROM (
 """
 
 
-def charges(session: Session, start: int, end: int, *, energy: bool = False) -> list[Charge]:
-    """Return the charges of one charge period, those of one origin side by side.
+def charges(
+    session: Session, start: int, end: int, *, energy: bool = False, each_us: int | None = None
+) -> list[Charge]:
+    """Return the charges of one charge period, or of each of so many microseconds, those of one origin side by side.
 
     `energy` asks for what the GPUs drew as well, divided by time over what its holder's time was booked to.
     """
-    drawn = _DRAWN if energy else _NOTHING_DRAWN
-    rows = session.rows(_CHARGES.format(run=_RUN, drawn=drawn, booked=booked("ledger")), {"start": start, "end": end})
-    return [Charge(start, end, *row) for row in rows]
+    drawn, each_us = _DRAWN if energy else _NOTHING_DRAWN, each_us or end - start
+    text = _CHARGES.format(run=_RUN, drawn=drawn, booked=booked("ledger"))
+    rows = session.rows(text, {"start": start, "end": end, "each": each_us})
+    return [Charge(began, began + each_us, *row) for began, *row in rows]
 
 
 def adjustments(session: Session, start: int, end: int) -> list[Charge]:

@@ -1,6 +1,6 @@
 """Export a period of the ledger: as FOCUS, held to the ledger before it is kept, or as rows for a spreadsheet.
 
-One pass, a charge period at a time.
+One pass, a day at a time.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from typing import Any
 
 from analyzer.errors import LedgerError
 from analyzer.finops.focus.charges import (
+    Charge,
     Settled,
     adjusted_days,
     adjustments,
@@ -30,6 +31,8 @@ from analyzer.queries.ledger_query import ledger_sums
 from analyzer.queries.statements import booked
 from analyzer.states import booking
 from collector.store.session import Session
+
+_HOURS_AT_ONCE = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,29 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
 
 def _rows(session: Session, asked: ExportOptions, known: Settled) -> Iterator[FocusRow]:
     place_hosts(session, asked.period)
-    spans = hours_in(asked.period) if asked.hourly else days(asked.period)
-    for start, end in spans:
-        status = known.least(start, end)
-        if status is not None:
-            found = charges(session, start, end, energy=asked.energy)
-            priced = [charge for charge in found if charge.unit_micros is not None]
-            yield from usage_rows(priced, RowContext(asked.issuer, places(session, start, end), status))
+    for spans in _spans(asked):
+        (first, until), last = spans[0], spans[-1][1]
+        of_span: dict[int, list[Charge]] = {start: [] for start, _ in spans}
+        for charge in charges(session, first, last, energy=asked.energy, each_us=until - first):
+            if charge.unit_micros is not None:
+                of_span[charge.start].append(charge)
+        for start, end in spans:
+            status = known.least(start, end)
+            if status is not None:
+                yield from usage_rows(of_span[start], RowContext(asked.issuer, places(session, start, end), status))
     for start, end in adjusted_days(session, asked.period):
         for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
             around = RowContext(asked.issuer, places(session, begins, ends), None)
             yield from (adjustment_row(charge, around) for charge in of_hour if charge.cost_micros is not None)
+
+
+def _spans(asked: ExportOptions) -> Iterator[list[tuple[int, int]]]:
+    """Yield the charge periods that are asked of the ledger at once: a day's hours, or a day."""
+    if not asked.hourly:
+        yield from ([day] for day in days(asked.period))
+        return
+    hours = list(hours_in(asked.period))
+    yield from (hours[n : n + _HOURS_AT_ONCE] for n in range(0, len(hours), _HOURS_AT_ONCE))
 
 
 def _amount(row: FocusRow, name: str) -> Decimal:
