@@ -47,14 +47,16 @@ def test_a_run_without_gpus_on_a_gpu_host_is_noticed() -> None:
     assert notice.sentence.startswith("keeps 10 cores of n2 busy for 3 h and holds no GPU, beside runs that need GPUs")
 
 
-def test_a_run_that_leaves_its_gpus_alone_is_noticed() -> None:
+@one_pass
+def test_a_run_that_leaves_its_gpus_alone_is_noticed(fleet: Fleet) -> Iterator[None]:
     """It is its owner's to ask for none; one that works is not meant, however many cores it takes."""
-    fleet = hosts({"n1-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0, "memory_used_bytes": 0}})
+    hosts({"n1-a": {"utilization_ratio": 0.0, "sm_active_ratio": 0.0, "memory_used_bytes": 0}}, into=fleet)
     train(fleet, ["n1-a"], "slurm/alpha/5", "tokenise")
     train(fleet, ["n1-b"], "slurm/alpha/6")
     compute(fleet, "slurm/alpha/5", "n1", cores=30.0)
     compute(fleet, "slurm/alpha/6", "n1", cores=30.0)
-    (notice,) = noticed(fleet, "fleet/cpu_only")
+    yield
+    (notice,) = own_notices(fleet, "fleet/cpu_only")
     assert (notice.subject, notice.actor, notice.confidence) == ("tokenise", "run", "high")
 
 
@@ -230,7 +232,6 @@ def test_imported_samples_accuse_no_agent() -> None:
         until = MONDAY + (1 + number) * HOUR
         fleet.hold(f"slurm/alpha/{number}", f"n{number:02}", [f"G{number}"], MONDAY, until)
         fleet.sample(f"n{number:02}", f"G{number}", MONDAY, until)
-    fleet.analyze(now=MONDAY + DAY)
     assert noticed(fleet, SILENT_AGENTS, MONDAY + DAY) == []
     assert len(not_judged(fleet, SILENT_AGENTS, MONDAY + DAY)) == 1
 

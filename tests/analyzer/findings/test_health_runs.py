@@ -124,16 +124,17 @@ def test_a_start_that_loads_is_told_to_load_from_nearby() -> None:
     assert list(long_start_notices([replace(START, starting_ms=1_000)])) == []
 
 
-def test_nearly_full_memory_is_noticed() -> None:
-    """With how runs of that name ended it is more than a gauge."""
-    fleet = hosts({"n1-a": {"memory_used_bytes": 77 * GB}})
+@one_pass.each((False, "low"), (True, "high"))
+def test_nearly_full_memory_is_noticed(fleet: Fleet, ran_out: bool, confidence: str) -> Iterator[None]:
+    """A flat line is no evidence; with how runs of that name ended it is more than a gauge."""
+    hosts({"n1-a": {"memory_used_bytes": 77 * GB}}, into=fleet)
     train(fleet, ["n1-a"], name="wide")
-    (notice,) = noticed(fleet, "run/hbm_headroom")
-    assert (notice.subject, notice.confidence) == ("wide", "low")  # a flat line is no evidence
-    over = {"exit_status": "out_of_memory", "until": MONDAY + HOUR}
-    train(fleet, ["n2-a"], "slurm/alpha/3", "wide", **over)
-    (notice,) = noticed(fleet, "run/hbm_headroom")
-    assert notice.confidence == "high"
+    if ran_out:
+        over = {"exit_status": "out_of_memory", "until": MONDAY + HOUR}
+        train(fleet, ["n2-a"], "slurm/alpha/3", "wide", **over)
+    yield
+    (notice,) = own_notices(fleet, "run/hbm_headroom")
+    assert (notice.subject, notice.confidence) == ("wide", confidence)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +150,13 @@ def test_memory_that_comes_and_goes_is_evidence(run: Fullest, confidences: list[
     assert [notice.confidence for notice in full_memory_notices([run])] == confidences
 
 
-def test_a_service_may_fill_its_memory() -> None:
+@one_pass
+def test_a_service_may_fill_its_memory(fleet: Fleet) -> Iterator[None]:
     """Its cache is what it is for."""
-    fleet = hosts({"n1-a": {"memory_used_bytes": 79 * GB}})
+    hosts({"n1-a": {"memory_used_bytes": 79 * GB}}, into=fleet)
     train(fleet, ["n1-a"], name="chat-serve", queue="service")
-    assert noticed(fleet, "run/hbm_headroom") == []
+    yield
+    assert own_notices(fleet, "run/hbm_headroom") == []
 
 
 def test_memory_without_a_size_is_not_judged() -> None:
@@ -165,13 +168,15 @@ def test_memory_without_a_size_is_not_judged() -> None:
     assert len(not_judged(fleet, "run/hbm_headroom")) == 1
 
 
-def test_tensor_cores_that_rest_are_noticed() -> None:
+@one_pass
+def test_tensor_cores_that_rest_are_noticed(fleet: Fleet) -> Iterator[None]:
     """In training alone: nothing is known of what an evaluation computes."""
     but = {"tensor_active_ratio": 0.005, "fp32_active_ratio": 0.4}
-    fleet = hosts({"n1-a": but, "n2-a": but})
+    hosts({"n1-a": but, "n2-a": but}, into=fleet)
     train(fleet, ["n1-a"], name="old-train")
     train(fleet, ["n2-a"], "slurm/alpha/2", "eval-bench")
-    (notice,) = noticed(fleet, "run/mixed_precision")
+    yield
+    (notice,) = own_notices(fleet, "run/mixed_precision")
     assert (notice.subject, notice.confidence) == ("old-train", "high")
     assert notice.sentence.startswith("tensor cores unused (0.5%) while SMs are busy (90%) over 5 GPU-hours")
 
@@ -201,9 +206,9 @@ def test_gpus_without_gpm_are_not_judged() -> None:
     ]
 
 
-def test_stages_that_take_turns_are_noticed() -> None:
+@one_pass
+def test_stages_that_take_turns_are_noticed(fleet: Fleet) -> Iterator[None]:
     """Forty minutes of processors, twenty of GPUs, and again."""
-    fleet = Fleet()
     fleet.own("n1", ["n1-a"])
     train(fleet, ["n1-a"], name="etl-and-fit")
     rows = []
@@ -214,7 +219,8 @@ def test_stages_that_take_turns_are_noticed() -> None:
         told = {"node": "n1", "run_id": "slurm/alpha/1", "started_at": at, "ended_at": at + MINUTE}
         rows.append(told | {"cores_allotted": 16.0, "cpu_seconds": 60 * (15.5 if prepares else 2.0)})
     fleet.add("run_samples", rows)
-    (notice,) = noticed(fleet, "run/packed_stages")
+    yield
+    (notice,) = own_notices(fleet, "run/packed_stages")
     assert notice.subject == "etl-and-fit"
     assert "split it into a CPU run and a GPU run" in notice.sentence
     assert notice.evidence[0].seen == "66.6%"
