@@ -1,6 +1,7 @@
 """No call home: the kernel is watched while a real server and a real agent work, and told every address of theirs."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from tests.collector.access.tracing import Asked, Traced, asked
 from tests.collector.batches import body
 from tests.collector.serving import Client
 from tests.fleet.ports import free_port
+from tests.operations.site import Site
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[3]
+SEALED = re.compile(r"^gpuledger_collector_sealed_rows_total [1-9]", re.MULTILINE)
 
 
 def answers(client: Client, path: str = "/healthz") -> bool:
@@ -60,16 +63,22 @@ def test_the_watch_sees_what_it_must(tmp_path: Path) -> None:
 def test_a_server_listens_where_it_was_told_and_connects_to_nobody(tmp_path: Path, lake: str) -> None:
     """With its lake, its extensions, its analysis and its pages: one socket, the one in the settings."""
     client = Client(free_port())
+    with Site(tmp_path / "s.duckdb", lake=not lake) as site:  # what its first pass books: it need not make another
+        site.take([1])
+        if not lake:
+            site.seal()
     listen = f"127.0.0.1:{client.port}"
-    flags = ["--store", str(tmp_path / "s.duckdb"), "--listen", listen, "--analyze-every", "3", "--seal-seconds", "2"]
+    flags = ["--store", str(tmp_path / "s.duckdb"), "--listen", listen, "--analyze-every", "60", "--seal-seconds", "1"]
     flags += ["--lake", lake] if lake else []
     environment = os.environ | {"GPULEDGER_COLLECTOR_TOKENS": TOKEN}
     traced = Traced([sys.executable, "-m", "gpuledger", "serve", *flags], tmp_path, environment, ROOT)
     try:
         until(lambda: answers(client), "the server answers", process=traced.process)
-        assert client.post(body(sent_at=time.time_ns() // 1000), bearer(TOKEN)).status == 200
+        assert client.post(body(2, sent_at=time.time_ns() // 1000), bearer(TOKEN)).status == 200
         booked = lambda: client.get("/v1/hours", bearer(TOKEN)).status == 200  # noqa: E731
+        sealed = lambda: SEALED.search(client.get("/metrics", bearer(TOKEN)).text) or lake  # noqa: E731
         until(booked, "an hour is in the ledger", process=traced.process)
+        until(sealed, "what came is in the lake", process=traced.process)
         for path in ("/", "/metrics", "/v1/openapi.json", "/v1/read?what=week&format=json", "/readyz"):
             client.get(path, bearer(TOKEN))
     finally:
