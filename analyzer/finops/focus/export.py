@@ -97,15 +97,16 @@ def _totals(session: Session, period: Period) -> tuple[int, int]:
 def _rows(session: Session, asked: ExportOptions, known: Settled) -> Iterator[FocusRow]:
     place_hosts(session, asked.period)
     for spans in _spans(asked):
+        booked_spans = [(*span, status) for span in spans if (status := known.least(*span)) is not None]
+        if not booked_spans:
+            continue
         (first, until), last = spans[0], spans[-1][1]
         of_span: dict[int, list[Charge]] = {start: [] for start, _ in spans}
         for charge in charges(session, first, last, energy=asked.energy, each_us=until - first):
             if charge.unit_micros is not None:
                 of_span[charge.start].append(charge)
-        for start, end in spans:
-            status = known.least(start, end)
-            if status is not None:
-                yield from usage_rows(of_span[start], RowContext(asked.issuer, places(session, start, end), status))
+        for start, end, status in booked_spans:
+            yield from usage_rows(of_span[start], RowContext(asked.issuer, places(session, start, end), status))
     for start, end in adjusted_days(session, asked.period):
         for (begins, ends), of_hour in groupby(adjustments(session, start, end), lambda one: (one.start, one.end)):
             around = RowContext(asked.issuer, places(session, begins, ends), None)
