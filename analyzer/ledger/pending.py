@@ -26,6 +26,7 @@ from analyzer.ledger.thresholds import LOOK_AHEAD_MS, Thresholds
 from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
 from collector.lake.tiers import kept_from
+from collector.store.books import AMOUNTS, DATED
 from collector.store.lake import tables_with_rows
 from collector.store.noted import lost
 from collector.store.schemas import declared
@@ -131,14 +132,22 @@ def hide_unwritten(session: "Session") -> None:
 _EMPTY = (
     "SELECT table_name FROM duckdb_tables() WHERE concat(database_name, '.', schema_name) = ? AND estimated_size = 0"
 )
+# That list would count the rows of each table of a lake too, which takes twenty times as long as to look into these.
+_EMPTY_BOOKS = " UNION ALL ".join(
+    f"SELECT '{table}' WHERE NOT EXISTS (FROM {{hot}}.{table})" for table in (*DATED, *AMOUNTS)
+)
 
 
 def know_empty(session: "Session") -> None:
-    """Note which tables of the store's own file have no row; of the contract's, where there is no lake to say it."""
+    """Note which tables of the store have no row; beside a lake, which says it of the contract's, of the ledger's."""
     (path,) = session.row("SELECT current_setting('search_path')")
     lake, _, own = path.rpartition(",")
-    empty = {table for (table,) in session.rows(_EMPTY, [own])}
-    session.without_rows |= empty - TABLES.keys() if lake else empty
+    if not lake:
+        session.without_rows |= {table for (table,) in session.rows(_EMPTY, [own])}
+    elif own.startswith("lake."):  # the hot file is another process's
+        session.without_rows |= {*DATED, *AMOUNTS} - tables_with_rows(session, "books")
+    else:
+        session.without_rows |= {table for (table,) in session.rows(_EMPTY_BOOKS.format(hot=own))}
 
 
 MARGIN_US = LOOK_AHEAD_US  # how far beyond its own an hour's samples are read: quiet that reaches in is seen whole

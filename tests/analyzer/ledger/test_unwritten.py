@@ -7,8 +7,9 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
-from analyzer.ledger.pending import hide_unwritten
+from analyzer.ledger.pending import hide_unwritten, know_empty
 from analyzer.settings.settings import Settings
+from collector.store.books import AMOUNTS, DATED, mirror
 from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.session import Session
@@ -77,6 +78,25 @@ def test_what_is_written_first_while_a_pass_goes_on_is_booked_by_the_next(fleet:
     with fleet.store.session() as session:
         assert session.rows(SERVED) == at_once
     assert [requests for *_, requests in at_once] == [7]
+
+
+def test_of_a_ledger_beside_a_lake_what_has_rows_is_not_known_to_be_empty(fleet: Fleet) -> None:
+    """Nor is what the lake has by the name of a table of the hot file; before the first pass all of a ledger is."""
+    with fleet.store.session() as session:
+        know_empty(session)
+        assert session.without_rows == {*DATED, *AMOUNTS}
+        session.execute("INSERT INTO lake.main.services_seen VALUES ('slurm/alpha/1', 1, 2, 'm', 'm')")
+    fleet.analyze()
+    mirror(fleet.store)
+    path = fleet.store.path
+    assert path is not None
+    filled = {"ledger", "ledger_hours", "runs", "run_gpus", "analysis", "analysed_until"}
+    with Store.open(None, lake=default_lake(path), read_only=True) as lake_alone:
+        for store in (fleet.store, lake_alone):
+            with store.session() as session:
+                know_empty(session)
+                assert filled & session.without_rows == set()
+                assert {"checkpoints", "served_amounts"} <= session.without_rows <= {*DATED, *AMOUNTS}
 
 
 def test_nothing_is_hidden_in_a_store_without_a_lake() -> None:
