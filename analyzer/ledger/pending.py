@@ -25,6 +25,7 @@ from analyzer.ledger.boards import load_boards
 from analyzer.ledger.thresholds import LOOK_AHEAD_MS, Thresholds
 from analyzer.period import Calendar, local, micros
 from analyzer.queries.statements import run as run_sql
+from analyzer.queries.statements import statements
 from collector.lake.tiers import kept_from
 from collector.store.books import AMOUNTS, DATED
 from collector.store.lake import tables_with_rows
@@ -328,14 +329,9 @@ def complete(session: Session) -> None:
         UNION SELECT -r.sid, gid, hour_ms FROM held JOIN service_runs r USING (rid)
         """
     )
-    before, now = -1, _count(session)
-    while now > before:
-        run_sql(session, "ledger/due_peers.sql")
-        before, now = now, _count(session)
-
-
-def _count(session: Session) -> int:
-    return int(session.row("SELECT count(*) FROM due")[0])
+    (add_peers,) = statements("ledger/due_peers.sql")
+    while session.changed(add_peers):
+        pass
 
 
 def _first_due_us(session: Session) -> int:

@@ -1,4 +1,5 @@
 -- A run's yardstick is made of what came before: what touches an hour of it touches the later ones, of all its GPUs.
+-- only with ledger_hours
 INSERT INTO due
 WITH begins AS (
     SELECT h.rid, min(d.hour_ms) AS hour_ms FROM due d JOIN holds h ON h.gid = d.gid AND h.from_ms < d.hour_ms + 3600000

@@ -15,7 +15,7 @@ GROUP BY ALL;
 
 -- Minutes in which a GPU of a run spins while one that has not begun either does nothing: it waits for that one in a
 -- barrier, and has not begun to work.
--- only with waiting
+-- only with waiting, any_spinning
 CREATE OR REPLACE TEMP TABLE barriers AS
 WITH spinning AS (
     SELECT DISTINCT h.rid, h.attempt, h.uid, n.from_ms // 60000 * 60000 AS minute_ms

@@ -159,4 +159,7 @@ WITH low AS (
     SELECT uid, unnest(range(from_ms // 3600000 * 3600000 + 3600000, until_ms, 3600000)), memory_mb FROM low
     WHERE (until_ms - 1) // 3600000 > from_ms // 3600000
 )
-SELECT uid, hour_ms, max(memory_mb) AS memory_mb FROM hourly GROUP BY ALL
+SELECT uid, hour_ms, max(memory_mb) AS memory_mb FROM hourly GROUP BY ALL;
+
+-- Whether any of them spins: where none does, nobody waits for others in a barrier or a collective.
+CREATE OR REPLACE TEMP TABLE any_spinning AS SELECT uid FROM narrow WHERE spins AND up LIMIT 1

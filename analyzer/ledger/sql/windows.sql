@@ -118,6 +118,7 @@ SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) A
 FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
 -- For how long the same GPUs of a run spin at once, by whole minutes, and how many they are.
+-- only with any_spinning
 CREATE OR REPLACE TEMP TABLE stuck_windows AS
 WITH minutes AS (
     SELECT p.rid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // 60000 AS minute,

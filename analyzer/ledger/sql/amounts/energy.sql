@@ -37,6 +37,7 @@ CREATE OR REPLACE TEMP MACRO energy_until(millijoules, started_at, length, edge)
     millijoules * (edge - started_at) // length;
 
 -- Where there was one holder, the hour is counted whole; where there were more, each sample is cut by them.
+-- only with energy_read
 CREATE OR REPLACE TEMP TABLE energy_parts AS
 WITH holders AS (
     SELECT hour, gpu_uuid, from_us AS held_from, until_us AS held_until, run_id, weight,
@@ -56,6 +57,7 @@ SELECT hour, node, gpu_uuid, run_id, millijoules * upto // weights - millijoules
         AS millijoules, ms * upto // weights - ms * (upto - weight) // weights AS ms, is_power
 FROM cut;
 
+-- only with energy_read
 CREATE OR REPLACE TEMP TABLE energy_new AS
 WITH totals AS (
     SELECT hour, node, gpu_uuid, is_power, sum(energy_until(millijoules, started_at, length, until_us)
