@@ -128,6 +128,11 @@ class _FilteredReader(Reader):
         return cast("Reader", self.whole)
 
     @property
+    def samples(self) -> "Session":
+        """What sees the fleet's: it is asked for those of the runs of this part."""
+        return self._fleet.session
+
+    @property
     def runs(self) -> frozenset[str]:
         """The runs of this part."""
         return self.once(

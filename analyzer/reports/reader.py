@@ -88,6 +88,11 @@ class Reader:
     _made: dict[Hashable, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def samples(self) -> Session:
+        """What sees samples: they name no run, so that who sees a part of the runs finds none in its own session."""
+        return self.session
+
+    @property
     def calendar(self) -> Calendar:
         """The site's clock and week."""
         return self.settings.calendar
@@ -177,7 +182,7 @@ class Reader:
         run_id, span = report.facts.run_id, report.span
         asked = (list(report.findings), span)
         details = {
-            "efficiency": run_efficiency(self.session, report, self.step_log),
+            "efficiency": run_efficiency(self.session, report, self.step_log, samples=self.samples),
             "energy": run_energy(self.session, run_id, span, non_gpu_rates(self.settings)),
             "service": run_service(self.session, run_id),
             "ruled_out": {

@@ -370,12 +370,14 @@ def _shared(session: Session, run_id: str) -> SharedTime | None:
     return None if own is None else SharedTime(own, others or 0)
 
 
-def run_efficiency(session: Session, report: RunDocument, step_log: StepTime | None = None) -> Efficiency | None:
+def run_efficiency(
+    session: Session, report: RunDocument, step_log: StepTime | None = None, *, samples: Session
+) -> Efficiency | None:
     """Return the efficiency of a run, which takes as long as all the rest; `step_log` is what a log of it told."""
     facts, span = report.facts, report.span
     whole = (span.start, span.end, facts.submitted_at, facts.started_at, facts.ended_at)
     subject = Subject(facts.run_id, facts.name, facts.stage, facts.gpus, facts.sku, *whole)
-    return efficiency(session, subject, step_log)
+    return efficiency(session, subject, step_log, samples=samples)
 
 
 def _limit(session: Session, run_id: str) -> int | None:

@@ -181,7 +181,7 @@ def read_scale(session: Session, work: Work) -> Scaled:
             by_name.setdefault(run.name or run.run_id, run)
     because = "none of the runs makes steps that could be compared"
     for run in list(by_name.values())[:_NAMES_MOST]:
-        found = scaling_of(session, _subject(run, work), labels(session, run.run_id))
+        found = scaling_of(session, _subject(run, work), labels(session, run.run_id), session)
         if found.unit is not None:
             return _scaled(run, found)
         because = found.because or because

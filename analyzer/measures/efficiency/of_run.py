@@ -57,10 +57,13 @@ class Efficiency:
     stragglers: tuple[Straggler, ...]
 
 
-def efficiency(session: "Session", run: Subject, log: StepTime | None = None) -> Efficiency | None:
+def efficiency(
+    session: "Session", run: Subject, log: StepTime | None = None, *, samples: "Session"
+) -> Efficiency | None:
     """Return it; None for runs that make no steps (serving, interactive, …), to which these terms do not apply.
 
-    `log` is a step time that somebody read from the run's own output.
+    `log` is a step time that somebody read from the run's own output; `samples` sees those of the runs that `session`
+    sees, whatever else it sees.
     """
     if run.stage in efficiency_query.NOT_TRAINING:
         return None
@@ -68,10 +71,10 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
     said = efficiency_query.reported_progress(session, [run.run_id]).get(run.run_id)
     labels = efficiency_query.labels(session, run.run_id)
     counted = said is not None and bool(said.steps)
-    wave = None if counted or log else efficiency_query.wave(session, run.run_id, run.start_us, run.end_us)
+    wave = None if counted or log else efficiency_query.wave(samples, run.run_id, run.start_us, run.end_us)
     rate = _tokens_per_second(said)
     return Efficiency(
-        step_time(said, wave, log, is_expired=kept_from(session, ("gpu_samples",)) > run.start_us),
+        step_time(said, wave, log, is_expired=kept_from(samples, ("gpu_samples",)) > run.start_us),
         rate,
         goodput(
             efficiency_query.state_time(session, run.run_id, run.start_us, run.end_us),
@@ -79,7 +82,7 @@ def efficiency(session: "Session", run: Subject, log: StepTime | None = None) ->
             Life(run.gpus, run.submitted_at, run.started_at, run.start_us, run.ended_at or run.end_us),
         ),
         mfu(labels, rate, run.gpus, run.sku, efficiency_query.power_limit_watts(session, run.run_id)),
-        scaling_of(session, run, labels),
+        scaling_of(session, run, labels, samples),
         _checkpoints(session, run, attempts),
         stragglers(efficiency_query.waited(session, run.start_us, run.end_us, run.run_id)),
     )
@@ -103,7 +106,7 @@ def _checkpoints(session: "Session", run: Subject, attempts: tuple[Attempt, ...]
     return checkpoints(own[0], efficiency_query.failures(session, run.end_us), nodes)
 
 
-def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scaling:
+def scaling_of(session: "Session", run: Subject, labels: dict[str, str], samples: "Session") -> Scaling:
     """Return what runs like this one come to at each size that was seen."""
     own = signature(run.name, labels, run.sku)
     if own is None or run.sku is None:
@@ -115,7 +118,7 @@ def scaling_of(session: "Session", run: Subject, labels: dict[str, str]) -> Scal
     if own.batch is not None:
         told = {peer.run_id for peer in peers}
         rest = [(run_id, gpus) for run_id, gpus in alike if run_id not in told][:_WAVES_MOST]
-        seen = [_seen(session, run_id, gpus) for run_id, gpus in rest]
+        seen = [_seen(samples, run_id, gpus) for run_id, gpus in rest]
         return scaling(
             [*peers, *(peer for peer in seen if isinstance(peer, Peer))],
             is_batch_known=True,

@@ -42,6 +42,14 @@ def test_each_reading_is_that_of_the_team(small: Site, team: str) -> None:
     assert small.json("/v1/profiles", team)["total"] == small.json(f"/v1/profiles?team={team}")["total"]
 
 
+@pytest.mark.parametrize("team", TEAMS)
+def test_a_run_is_told_to_its_team_as_to_the_site(small: Site, team: str) -> None:
+    """Its details too, which are made of samples: those name no run, and a team was told that there were none."""
+    paths = [f"/v1/runs/{run['run_id']}?details=true" for run in small.items("/v1/runs", team)]
+    assert [small.json(path, team) for path in paths] == [small.json(path) for path in paths]
+    assert any("samples in a row" in str(small.json(path, team)) for path in paths)
+
+
 @pytest.mark.parametrize("path", ["", "/profile", "/series", "/traffic"])
 def test_the_runs_of_others_are_not_there(small: Site, path: str) -> None:
     """404 and not 403: that it exists is already theirs."""
