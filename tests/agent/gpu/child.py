@@ -5,6 +5,7 @@ asked for through its socket. That reads one JSON command a line, `{"seconds": 1
 with one JSON line.
 """
 
+import gc
 import json
 import os
 import socket
@@ -120,5 +121,6 @@ def asked(through: socket.socket) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what is loaded is the same in every process: who looks through it copies each of its pages
     if (options := asked(socket.socket(fileno=int(sys.argv[1])))) is not None:
         main(options)
