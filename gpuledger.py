@@ -84,7 +84,7 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "report recording",
-            "analyzer.interfaces.cli.report:report_recording",
+            "analyzer.interfaces.cli.recording:report_recording",
             "a recording of gpuledger run, without a store",
         ),
         Command("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, the most expensive first"),

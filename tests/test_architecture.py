@@ -115,6 +115,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/cli/prices.py": START,
     "analyzer/interfaces/cli/report.py": START,
     "analyzer/interfaces/html.py": START,
+    "analyzer/interfaces/text/recording_text.py": START,  # most commands have no GPU, or are over at once
     "analyzer/interfaces/mail/html.py": "charts are drawn for mails alone",
     "analyzer/interfaces/onboarding/runs.py": START,
     "collector/cli/access.py": START,

@@ -1,7 +1,6 @@
 """Reports as HTML: a fragment for the page, or one self-contained file, which loads nothing. Every name is escaped."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from analyzer.interfaces.text.finding_text import record_words
 from analyzer.interfaces.text.recording_text import recording_sentence, time_rows
@@ -20,13 +19,11 @@ from analyzer.interfaces.text.week_text import (
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.recommendations.lifecycle.realised import Realised
 from analyzer.reports.findings import Explained, Words, finding_charts
+from analyzer.reports.host_side import RecordingReport
 from analyzer.reports.run import worth_showing
 from analyzer.reports.week import WeekReport, charge_lines, group_lines
 from analyzer.text.templating import environment
 from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, plain, symbol
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.cli.recording import RecordingReport
 
 
 def week_view(report: WeekReport, top: int = RECOMMENDATIONS_SHOWN) -> dict[str, object]:
@@ -86,7 +83,7 @@ def finding_html(explained: Explained) -> str:
 
 
 def recording_html(
-    report: "RecordingReport", before: "RecordingReport | None", lanes: Mapping[str, object] | None, text: str
+    report: RecordingReport, before: RecordingReport | None, lanes: Mapping[str, object] | None, text: str
 ) -> str:
     """Return the report on one command as one file: the answer, its timeline with all signals, and what to change.
 

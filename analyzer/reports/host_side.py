@@ -1,9 +1,14 @@
-"""What the host did while a command ran: CPU, memory, disks, links and the command's own processes."""
+"""What a command did by its recording, and its host meanwhile: CPU, memory, disks, links, its own processes."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from agent.wire.recording import RecordingEnd, RecordingHeader
 from agent.wire.units import SECOND_US
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.reports.run import RunDocument
 
 _DEVICES_SHOWN = 4
 
@@ -34,6 +39,34 @@ class HostSide:
     workers_max: int | None
     workers_busiest_cpu_ratio: float | None
     process_cpu_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingReport:
+    """One command: how long it took, what its GPUs did (None where none was seen), and the host meanwhile.
+
+    `ended` is None where the watcher was killed before the command ended; `refused` says why batches were not taken,
+    `not_judged` why nothing is said of where the time went or what to change: empty where it is.
+    """
+
+    file: str
+    header: RecordingHeader
+    ended: RecordingEnd | None
+    until: int
+    run: "RunDocument | None"
+    host: HostSide
+    refused: tuple[str, ...]
+    not_judged: str
+
+    @property
+    def microseconds(self) -> int:
+        """How long it took, or was watched."""
+        return max(0, self.until - self.header.started_at)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it held: not those on which others' processes alone ran."""
+        return self.header.gpus - (self.ended.foreign_gpus if self.ended else 0)
 
 
 def host_side(session: Session, run_id: str, start_us: int, end_us: int) -> HostSide:

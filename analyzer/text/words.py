@@ -16,6 +16,14 @@ def nearest(numerator: int, denominator: int) -> int:
     return sign * ((2 * abs(numerator) + denominator) // (2 * denominator))
 
 
+def large(number: int) -> str:
+    """Return a count for a person: 903, 8.38 million."""
+    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if number >= size:
+            return f"{number / size:.2f} {word}"
+    return f"{number:,}"
+
+
 def apportion(total: int, numerators: Sequence[int], denominator: int) -> list[int]:
     """Return one integer for each numerator / denominator, summing to `total` by largest remainder.
 

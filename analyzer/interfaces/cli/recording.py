@@ -1,5 +1,6 @@
 """A recording of `gpuledger run`, or a log of GPUs, read through the door of a fleet and judged by its rules."""
 
+import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,12 +13,12 @@ from agent.wire.envelope import open_envelope
 from agent.wire.recording import Recording, RecordingEnd, RecordingHeader, read_recording
 from agent.wire.units import SECOND_US
 from analyzer.errors import LedgerError
+from analyzer.interfaces.cli.command import add_paper, is_ascii, price_micros, width_of, write
+from analyzer.interfaces.text.recording_text import recording_markdown, recording_text
 from analyzer.ledger.believed import believing
-from analyzer.prices.price_book import FlatPriced
-from analyzer.reports.host_side import HostSide, host_side
-from analyzer.reports.reader import Reader
+from analyzer.reports.host_side import RecordingReport, host_side
 from analyzer.reports.request import Request
-from analyzer.reports.run import RunDocument
+from analyzer.text.layout import TextLayout
 from collector.errors import BatchError, UndatedError
 from collector.pipeline.batch_commit import BatchCommit
 from collector.pipeline.decoding.batch import decode
@@ -25,6 +26,9 @@ from collector.store.database import Store
 from collector.store.session import Session
 
 if TYPE_CHECKING:
+    from analyzer.prices.price_book import FlatPriced
+    from analyzer.reports.reader import Reader
+    from analyzer.reports.run import RunDocument
     from collector.importing.importer import Imported
     from collector.importing.log_names import LogHints
 
@@ -37,39 +41,11 @@ _SHORTEST_STRETCH_MS = 1_000  # the host is read once a second
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingReport:
-    """One command: how long it took, what its GPUs did (None where none was seen), and the host meanwhile.
-
-    `ended` is None where the watcher was killed before the command ended; `refused` says why batches were not taken,
-    `not_judged` why nothing is said of where the time went or what to change: empty where it is.
-    """
-
-    file: str
-    header: RecordingHeader
-    ended: RecordingEnd | None
-    until: int
-    run: RunDocument | None
-    host: HostSide
-    refused: tuple[str, ...]
-    not_judged: str
-
-    @property
-    def microseconds(self) -> int:
-        """How long it took, or was watched."""
-        return max(0, self.until - self.header.started_at)
-
-    @property
-    def gpus(self) -> int:
-        """How many GPUs it held: not those on which others' processes alone ran."""
-        return self.header.gpus - (self.ended.foreign_gpus if self.ended else 0)
-
-
-@dataclass(frozen=True, slots=True)
 class RecordingLedger:
     """A recording in a store of its own, with its ledger made; `until` is its end, or up to when it was watched."""
 
     session: Session
-    settings: FlatPriced
+    settings: "FlatPriced"
     recording: Recording
     until: int
 
@@ -87,6 +63,7 @@ class _Loaded:
     def ledger(self, price: int | None) -> Iterator[RecordingLedger]:
         """Make its ledger."""
         from analyzer.analysis import analyze  # a command without GPUs, or that was over at once, has none
+        from analyzer.prices.price_book import FlatPriced
 
         settings = FlatPriced(micros_per_gpu_hour=price)
         bucket_ms = max(_SHORTEST_STRETCH_MS, (self.until - self.recording.header.started_at) // 1000 // _STRETCHES)
@@ -133,7 +110,7 @@ def recording_report(
         why, run = _too_short(until - header.started_at, end) or _inseparable(header, end), None
         if header.gpus and not why:
             with loaded.ledger(price) as made:
-                run = _run(Reader(made.session, made.settings), loaded.recording)
+                run = _run(made)
                 if run is not None and look is not None:
                     look(made)
         with believing(loaded.store) as session:
@@ -199,13 +176,71 @@ def _last_seen(store: Store, recording: Recording) -> int:
     return max(int(latest or 0), recording.header.started_at)
 
 
-def _run(reader: Reader, recording: Recording) -> RunDocument | None:
+def _run(made: RecordingLedger) -> "RunDocument | None":
+    from analyzer.reports.reader import Reader  # as above
+
+    recording = made.recording
     try:
-        report = reader.run(recording.header.run_id)
+        report = Reader(made.session, made.settings).run(recording.header.run_id)
     except LedgerError:  # it ended before its GPUs were read once
         return None
     status = report.facts.exit_status if recording.end else None
     return report.model_copy(update={"facts": report.facts.model_copy(update={"exit_status": status})})
+
+
+def report_recording(argv: list[str]) -> int:
+    """A recording of one command that gpuledger run made, without any store."""
+    parser = argparse.ArgumentParser(prog="gpuledger report recording", description=report_recording.__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
+    add_paper(parser)
+    options = parser.parse_args(argv)
+    price, drawn = price_micros(options.price), list[dict[str, object]]()
+
+    def draw(made: RecordingLedger) -> None:
+        drawn.append(recording_lanes(made))
+
+    now = recording_report(options.file, price, draw if options.format == "html" else None)
+    before = recording_report(options.against, price) if options.against else None
+    if options.format == "json":
+        _write_json("recording", now, options)
+    else:
+        _write(options, now, before, drawn[0] if drawn else None)
+    return 0
+
+
+def compare_recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
+    """Write two recordings side by side; the first counts as before."""
+    before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
+    if options.format == "json":
+        _write_json("compare_recordings", {"before": before, "after": now}, options)
+    else:
+        _write(options, now, before)
+    return 0
+
+
+def _write_json(schema: str, report: object, options: argparse.Namespace) -> None:
+    from analyzer.text.as_json import as_json
+
+    write(as_json(schema, report), options)
+
+
+def _write(
+    options: argparse.Namespace,
+    now: RecordingReport,
+    before: RecordingReport | None,
+    lanes: dict[str, object] | None = None,
+) -> None:
+    if options.format == "markdown":
+        write(recording_markdown(now, before), options)
+        return
+    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
+    if options.format == "html":
+        from analyzer.interfaces.html import recording_html
+
+        text = recording_html(now, before, lanes, text)
+    write(text, options)
 
 
 def log_answer(
@@ -215,7 +250,7 @@ def log_answer(
     start: int | None,
     price: int | None,
     request: Request,
-    answer: Callable[[Reader, Request], str],
+    answer: "Callable[[Reader, Request], str]",
 ) -> "tuple[Imported, str]":
     """Load a log of GPUs into a store of its own, make its ledger, and answer with its run, or its list of runs.
 
@@ -225,6 +260,8 @@ def log_answer(
         FileRefusedError: it is no log that can be read.
     """
     from analyzer.analysis import analyze  # as above
+    from analyzer.prices.price_book import FlatPriced
+    from analyzer.reports.reader import Reader
     from collector.importing.log_import import import_log  # a recording is no log
 
     with Store.open(None, memory_limit=_MEMORY_LIMIT) as store:

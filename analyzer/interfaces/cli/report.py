@@ -5,18 +5,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import (
     add_ledger,
     add_paper,
     asking,
-    is_ascii,
     price_micros,
     report_of,
     request_of,
-    width_of,
     write,
 )
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
@@ -26,11 +24,6 @@ from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.text.recommendation_files import schema_text
 from analyzer.measures.efficiency.steps import StepTime, by_log, step_pattern
 from analyzer.reports.compare import checked_kind
-from analyzer.text.as_json import as_json
-from analyzer.text.layout import TextLayout
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.cli.recording import RecordingReport
 
 _OK, _CHECK_FAILED = 0, 1
 _RECORDED = ".json"  # what gpuledger run calls its recordings
@@ -86,16 +79,6 @@ def report_run(argv: list[str]) -> int:
     return _ask(RUN, options, _step_log(options))
 
 
-def report_recording(argv: list[str]) -> int:
-    """A recording of one command that gpuledger run made, without any store."""
-    parser = argparse.ArgumentParser(prog="gpuledger report recording", description=report_recording.__doc__)
-    parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("--price", metavar="P", help="dollars per GPU-hour; none is guessed")
-    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with an earlier recording")
-    add_paper(parser)
-    return _recording(parser.parse_args(argv))
-
-
 def _mail(options: argparse.Namespace) -> int:
     from analyzer.interfaces.mail.cli import mail_week
 
@@ -131,7 +114,9 @@ def compare(argv: list[str]) -> int:
     checked_kind(options.other, options.at)
     files = [Path(each) for each in (options.subject, options.other) if each and Path(each).is_file()]
     if len(files) == 2:
-        return _recordings(files[0], files[1], options)
+        from analyzer.interfaces.cli.recording import compare_recordings  # no other report needs it
+
+        return compare_recordings(files[0], files[1], options)
     meant = [each for each in (options.subject, options.other) if each and each.endswith(_RECORDED)]
     if files or meant:
         absent = next(each for each in (options.subject, options.other or "") if not Path(each).is_file())
@@ -139,17 +124,6 @@ def compare(argv: list[str]) -> int:
     if options.price is not None:
         raise ConfigError("--price is of recordings: the ledger has its prices from the price file")
     return _ask(COMPARE, options)
-
-
-def _recordings(first: Path, second: Path, options: argparse.Namespace) -> int:
-    from analyzer.interfaces.cli.recording import recording_report  # analyses, as no other report does
-
-    before, now = (recording_report(file, price_micros(options.price)) for file in (first, second))
-    if options.format == "json":
-        write(as_json("compare_recordings", {"before": before, "after": now}), options)
-        return _OK
-    _write_recording(options, now, before)
-    return _OK
 
 
 def _command(question: Question[Any], name: str) -> Callable[[list[str]], int]:
@@ -208,39 +182,3 @@ def _ask(question: Question[Any], options: argparse.Namespace, step_log: StepTim
         alarms = question.check.alarms(report_of(ask, request))
     print(question.check.words(alarms), file=sys.stderr)
     return _CHECK_FAILED if alarms else _OK
-
-
-def _recording(options: argparse.Namespace) -> int:
-    from analyzer.interfaces.cli.recording import RecordingLedger, recording_lanes, recording_report
-
-    price, drawn = price_micros(options.price), list[dict[str, object]]()
-
-    def draw(made: RecordingLedger) -> None:
-        drawn.append(recording_lanes(made))
-
-    now = recording_report(options.file, price, draw if options.format == "html" else None)
-    before = recording_report(options.against, price) if options.against else None
-    if options.format == "json":
-        write(as_json("recording", now), options)
-        return _OK
-    _write_recording(options, now, before, drawn[0] if drawn else None)
-    return _OK
-
-
-def _write_recording(
-    options: argparse.Namespace,
-    now: "RecordingReport",
-    before: "RecordingReport | None",
-    lanes: dict[str, object] | None = None,
-) -> None:
-    from analyzer.interfaces.text.recording_text import recording_markdown, recording_text
-
-    if options.format == "markdown":
-        write(recording_markdown(now, before), options)
-        return
-    text = recording_text(now, TextLayout(width_of(options.width), is_ascii(options)), before)
-    if options.format == "html":
-        from analyzer.interfaces.html import recording_html
-
-        text = recording_html(now, before, lanes, text)
-    write(text, options)

@@ -2,17 +2,20 @@
 
 from math import exp
 
-from agent.wire.units import HOUR_MS
+from agent.wire.units import HOUR_MS, SECOND_US
+from analyzer.interfaces.text.run_text import predicted
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.lifecycle.outcome import Effect, Interval
 from analyzer.recommendations.lifecycle.work import Unit
 from analyzer.reports.compare import ComparedSide, Comparison
+from analyzer.reports.host_side import RecordingReport
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
     apportion,
     counted,
     decimal,
+    duration,
     hours_decimals,
     money,
     nearest,
@@ -206,3 +209,66 @@ def _not_told(found: Comparison, layout: TextLayout) -> list[str]:
         return layout.labelled("interval", words)
     few = min(len(found.before.run_ids), len(found.after.run_ids))
     return layout.labelled("interval", f"none: it needs five runs on each side, and one has {few}")
+
+
+def against_sentence(before: RecordingReport, now: RecordingReport) -> str:
+    """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
+    both = (("the earlier", before), ("this", now))
+    if torn := [name for name, one in both if one.ended is None]:
+        return f"Not compared: {' and '.join(torn)} recording has no end, so how long the command took is not known."
+    failed = [name for name, one in both if one.ended and one.ended.exit_code != 0]
+    if failed:
+        return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
+    unlike = _differences(before, now)
+    return " ".join([*([f"Not the same work: {'; '.join(unlike)}."] if unlike else []), _faster(before, now)])
+
+
+def _differences(before: RecordingReport, now: RecordingReport) -> list[str]:
+    """Return what makes two commands no measure of each other: the words, the host, the GPUs."""
+    then, today = before.header, now.header
+    pairs = (
+        ("the command was", then.command, today.command),
+        ("the host was", then.node, today.node),
+        ("it held", counted(before.gpus, "GPU"), counted(now.gpus, "GPU")),
+        ("the GPU was", before.run and before.run.facts.sku, now.run and now.run.facts.sku),
+    )
+    return [
+        f"{what} {plain(str(old))}, now {plain(str(new))}" for what, old, new in pairs if old and new and old != new
+    ]
+
+
+def _faster(before: RecordingReport, now: RecordingReport) -> str:
+    change = now.microseconds - before.microseconds
+    share = percent(abs(change) * 1000, before.microseconds * 1000)
+    took = duration(abs(change) // SECOND_US)
+    told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= SECOND_US else "As fast."
+    if why := before.not_judged or now.not_judged:
+        return f"{told} {plain(why)}"
+    if before.run is None or now.run is None:
+        return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
+    moved = largest_move(before.run.breakdown, now.run.breakdown)
+    lost = now.run.breakdown.main_loss
+    blind = now.run.breakdown.has_gap
+    left = "" if blind else " Nothing avoidable is left."
+    still = f" Still the largest loss: {lost.label}." if lost else left
+    return f"{told} {moved}{still}"
+
+
+def came_out(before: RecordingReport, now: RecordingReport) -> str | None:
+    """Return what was predicted for the first change that was to make it faster, and where this run lies against it.
+
+    None where no such change was proposed, or one of the two did not end well: a failure is no success.
+    """
+    if before.run is None or any(each.ended is None or each.ended.exit_code != 0 for each in (before, now)):
+        return None
+    said = next(filter(None, (predicted(advice, before) for advice in before.run.recommendations)), None)
+    if said is None:
+        return None
+    took = now.microseconds // 1_000_000
+    if took > said.p20:
+        place = "came out slower than the range"
+    elif took < said.p80:
+        place = "came out faster than the range"
+    else:
+        place = "came out inside the range"
+    return f"predicted then for {plain(said.title)}: {said.words}; {place}"

@@ -16,6 +16,7 @@ from analyzer.text.words import (
     duration,
     gpu_hours,
     hours_decimals,
+    large,
     moment_words,
     money,
     nearest,
@@ -173,14 +174,6 @@ def _stragglers(found: Sequence[Straggler], currency: str) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else duration(round(seconds))
-
-
-def large(number: int) -> str:
-    """Return a count for a person: 903, 8.38 million."""
-    for size, word in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
-        if number >= size:
-            return f"{number / size:.2f} {word}"
-    return f"{number:,}"
 
 
 _NOT_READ = "not known: no engine is asked for it"

@@ -5,18 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
-from analyzer.interfaces.text.compare_text import largest_move
-from analyzer.interfaces.text.efficiency_text import large, step_words
-from analyzer.interfaces.text.finding_text import evidence_lines
-from analyzer.interfaces.text.pasting import folded
-from analyzer.interfaces.text.run_text import came_out, predicted, run_sentence, sparks
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.reports.host_side import Device, HostSide
-from analyzer.reports.recommendation_words import saves_in_run
-from analyzer.reports.run import RunDocument
+from analyzer.reports.host_side import Device, HostSide, RecordingReport
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, bar_column, paper_lines
 from analyzer.text.words import (
@@ -26,6 +18,7 @@ from analyzer.text.words import (
     counted,
     duration,
     gpu_hours,
+    large,
     money,
     nearest,
     percent,
@@ -33,11 +26,11 @@ from analyzer.text.words import (
     plain_sentence,
 )
 
-if TYPE_CHECKING:  # it analyses, as no other report does
-    from analyzer.interfaces.cli.recording import RecordingReport
+if TYPE_CHECKING:
+    from analyzer.reports.run import RunDocument
 
 
-def _no_gpu_sentence(report: "RecordingReport") -> str:
+def _no_gpu_sentence(report: RecordingReport) -> str:
     """Return the answer where no GPU was watched: why not, and what the host did."""
     host, seconds = report.host, max(1, report.microseconds // SECOND_US)
     why = plain(report.header.no_gpu) or _unread(report)
@@ -85,50 +78,7 @@ def _device(device: Device, inward: str, outward: str) -> str:
     return "; ".join(parts)
 
 
-def against_sentence(before: "RecordingReport", now: "RecordingReport") -> str:
-    """Return whether the change worked, by how much, and what the largest loss is now; failures are not compared."""
-    both = (("the earlier", before), ("this", now))
-    if torn := [name for name, one in both if one.ended is None]:
-        return f"Not compared: {' and '.join(torn)} recording has no end, so how long the command took is not known."
-    failed = [name for name, one in both if one.ended and one.ended.exit_code != 0]
-    if failed:
-        return f"Not compared: {' and '.join(failed)} command failed, so a shorter time is no success."
-    unlike = _differences(before, now)
-    return " ".join([*([f"Not the same work: {'; '.join(unlike)}."] if unlike else []), _faster(before, now)])
-
-
-def _differences(before: "RecordingReport", now: "RecordingReport") -> list[str]:
-    """Return what makes two commands no measure of each other: the words, the host, the GPUs."""
-    then, today = before.header, now.header
-    pairs = (
-        ("the command was", then.command, today.command),
-        ("the host was", then.node, today.node),
-        ("it held", counted(before.gpus, "GPU"), counted(now.gpus, "GPU")),
-        ("the GPU was", before.run and before.run.facts.sku, now.run and now.run.facts.sku),
-    )
-    return [
-        f"{what} {plain(str(old))}, now {plain(str(new))}" for what, old, new in pairs if old and new and old != new
-    ]
-
-
-def _faster(before: "RecordingReport", now: "RecordingReport") -> str:
-    change = now.microseconds - before.microseconds
-    share = percent(abs(change) * 1000, before.microseconds * 1000)
-    took = duration(abs(change) // SECOND_US)
-    told = f"{'Faster' if change < 0 else 'Slower'} by {took} ({share})." if abs(change) >= SECOND_US else "As fast."
-    if why := before.not_judged or now.not_judged:
-        return f"{told} {plain(why)}"
-    if before.run is None or now.run is None:
-        return f"{told} No GPU was watched in {'either' if before.run is now.run else 'one'} of them."
-    moved = largest_move(before.run.breakdown, now.run.breakdown)
-    lost = now.run.breakdown.main_loss
-    blind = now.run.breakdown.has_gap
-    left = "" if blind else " Nothing avoidable is left."
-    still = f" Still the largest loss: {lost.label}." if lost else left
-    return f"{told} {moved}{still}"
-
-
-def _against_lines(before: "RecordingReport", now: "RecordingReport") -> list[str]:
+def _against_lines(before: RecordingReport, now: RecordingReport) -> list[str]:
     """Return both runs side by side, as the mean of their GPUs."""
     columns: tuple[TableColumn[tuple[str, int, int]], ...] = (
         TableColumn(f"AGAINST {plain(Path(before.file).stem)}", lambda row: row[0], width=42, align="<"),
@@ -139,7 +89,7 @@ def _against_lines(before: "RecordingReport", now: "RecordingReport") -> list[st
     return paper_lines(columns, _against_rows(before, now))
 
 
-def _against_rows(before: "RecordingReport", now: "RecordingReport") -> list[tuple[str, int, int]]:
+def _against_rows(before: RecordingReport, now: RecordingReport) -> list[tuple[str, int, int]]:
     """Return where the time of both went, a row a label, in seconds; the last row is of all of it."""
     rows: list[tuple[str, int, int]] = []
     if before.run is not None and now.run is not None:
@@ -152,7 +102,7 @@ _CLOCK = CellUnit(clock)
 _CHANGE = CellUnit(lambda seconds: f"{'+' if seconds > 0 else ''}{clock(seconds)}")
 
 
-def _seconds(report: "RecordingReport") -> dict[str, int]:
+def _seconds(report: RecordingReport) -> dict[str, int]:
     if report.run is None:
         return {}
     entries = report.run.breakdown.entries
@@ -162,16 +112,17 @@ def _seconds(report: "RecordingReport") -> dict[str, int]:
     return {entry.label: seconds for entry, seconds in zip(entries, members[0], strict=True)}
 
 
-_TRY_SHOWN = 3
 _SHARE_SECONDS = 10  # below this a share of a core says more about the start than about the watching
 _NAME_WIDTH = 28
 _NARROW = 16  # characters under the 80 that the tables are drawn for
 
 
-def recording_text(report: "RecordingReport", layout: TextLayout, before: "RecordingReport | None" = None) -> str:
+def recording_text(report: RecordingReport, layout: TextLayout, before: RecordingReport | None = None) -> str:
     """Return the report, compared with an earlier one where there is one."""
     sections = [_head(report, layout)]
     if before is not None:
+        from analyzer.interfaces.text.compare_text import against_sentence, came_out
+
         then = came_out(before, report)
         compared = [*_against_lines(before, report), *(layout.wrap(then, "  ", "    ") if then else [])]
         sections += [layout.wrap(against_sentence(before, report)), compared]
@@ -189,10 +140,12 @@ COMMENT_MARK = "<!-- gpuledger run -->"  # by which CI finds its comment again, 
 _MARKUP = re.compile(r"[\\`*_\[\]<>#!|~@&$^]")  # of GitHub's and GitLab's Markdown: links, mentions, formulas too
 
 
-def recording_markdown(report: "RecordingReport", before: "RecordingReport | None" = None) -> str:
+def recording_markdown(report: RecordingReport, before: RecordingReport | None = None) -> str:
     """Return the report as a comment for a pull request, in which no name of the run is markup, or calls anybody."""
     table: list[tuple[str, ...]]
     if before is not None:
+        from analyzer.interfaces.text.compare_text import came_out
+
         table = [("", "before", "now", "change")]
         table += [
             (name, clock(then), clock(now), _CHANGE.words(now - then))
@@ -206,7 +159,9 @@ def recording_markdown(report: "RecordingReport", before: "RecordingReport | Non
     if before is not None and (then := came_out(before, report)):
         lines += ["", _markdown(then)]
     if report.run is not None and report.run.recommendations:
-        next_ones = (plain(advice.title) for advice in report.run.recommendations[:_TRY_SHOWN])
+        from analyzer.interfaces.text.run_text import TRY_SHOWN
+
+        next_ones = (plain(advice.title) for advice in report.run.recommendations[:TRY_SHOWN])
         lines += ["", "To change next:", *(f"- {_markdown(title)}" for title in next_ones)]
     took = duration(nearest(report.microseconds, SECOND_US))
     lines += ["", f"<code>{_markdown(report.header.command)}</code> took {took} on {counted(report.gpus, 'GPU')}"]
@@ -217,7 +172,7 @@ def _markdown(text: str) -> str:
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", plain_sentence(text))
 
 
-def _head(report: "RecordingReport", layout: TextLayout) -> list[str]:
+def _head(report: RecordingReport, layout: TextLayout) -> list[str]:
     took = duration(nearest(report.microseconds, SECOND_US))
     size = f"{took} on {counted(report.gpus, 'GPU')}" if report.gpus else f"{took} on this host"
     if report.run is not None:
@@ -240,13 +195,16 @@ def _head(report: "RecordingReport", layout: TextLayout) -> list[str]:
     return paper_lines(columns, [*rows, *_progress(report.run)], indent="")
 
 
-def _progress(run: RunDocument | None) -> list[tuple[str, str]]:
+def _progress(run: "RunDocument | None") -> list[tuple[str, str]]:
     told = [] if run is None else [(run.steps, "steps"), (run.tokens, "tokens")]
     counts = ", ".join(f"{large(count)} {what}" for count, what in told if count)
     return [("", f"{counts} (said by the run)")] if counts else []
 
 
-def _of_run(run: RunDocument, report: "RecordingReport", layout: TextLayout) -> list[list[str]]:
+def _of_run(run: "RunDocument", report: RecordingReport, layout: TextLayout) -> list[list[str]]:
+    from analyzer.interfaces.text.finding_text import evidence_lines
+    from analyzer.interfaces.text.run_text import changes_to_try, run_sentence, sparks
+
     sections = [
         layout.wrap(run_sentence(run)),
         _time_table(run.breakdown, report.gpus, layout),
@@ -255,7 +213,7 @@ def _of_run(run: RunDocument, report: "RecordingReport", layout: TextLayout) -> 
     if run.findings:
         first = run.findings[0]
         sections.append([*layout.ends("WHY", f"confidence: {first.confidence}"), *evidence_lines(first, layout)])
-    sections.append(_try(run, report, layout))
+    sections.append(changes_to_try(run, report, layout))
     return sections
 
 
@@ -283,13 +241,19 @@ def time_rows(breakdown: Breakdown, gpus: int) -> list[tuple[BreakdownLine, str]
     return list(zip(breakdown_lines(breakdown, subtotals=False), clocks, strict=True))
 
 
-def recording_sentence(report: "RecordingReport", before: "RecordingReport | None" = None) -> str:
+def recording_sentence(report: RecordingReport, before: RecordingReport | None = None) -> str:
     """Return the answer: what a change did, why nothing is judged, or what took the time."""
     if before is not None:
+        from analyzer.interfaces.text.compare_text import against_sentence
+
         return against_sentence(before, report)
     if report.not_judged:
         return plain_sentence(report.not_judged)
-    return _no_gpu_sentence(report) if report.run is None else run_sentence(report.run)
+    if report.run is None:
+        return _no_gpu_sentence(report)
+    from analyzer.interfaces.text.run_text import run_sentence
+
+    return run_sentence(report.run)
 
 
 def _first(line: BreakdownLine) -> str:
@@ -307,25 +271,7 @@ def _clocks(breakdown: Breakdown, gpus: int) -> list[str]:
     return [clock(seconds) for group in members for seconds in group]
 
 
-def _try(run: RunDocument, report: "RecordingReport", layout: TextLayout) -> list[str]:
-    found = []
-    for number, advice in enumerate(run.recommendations[:_TRY_SHOWN], 1):
-        found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")
-        found += [f"       {line}" for each in advice.artefacts for line in folded(each, layout.width - 7)]
-        price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
-        found += layout.wrap(f"{_gain(advice, run, report)}; {price}", "     ", "     ")
-    return ["TRY", *found] if found else []
-
-
-def _gain(advice: Recommendation, run: RunDocument, report: "RecordingReport") -> str:
-    """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45)"; of a change that ends no wait, the GPU time it frees."""
-    said = predicted(advice, report)
-    if said is None:
-        return f"saves {saves_in_run(advice, run.span.end - run.span.start, run.currency)}"
-    return f"{clock(report.microseconds // SECOND_US)} -> about {said.words}"
-
-
-def _insufficient_data(report: "RecordingReport", layout: TextLayout) -> list[str]:
+def _insufficient_data(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     run = report.run
     if run is None and not report.not_judged:
@@ -345,7 +291,7 @@ def _insufficient_data(report: "RecordingReport", layout: TextLayout) -> list[st
     return ["INSUFFICIENT DATA", *found] if found else []
 
 
-def _unread(report: "RecordingReport") -> str:
+def _unread(report: RecordingReport) -> str:
     if report.ended is None:
         return "not written, or lost: the recording has no end"
     if not report.gpus:
@@ -353,13 +299,16 @@ def _unread(report: "RecordingReport") -> str:
     return "not read before the command ended"
 
 
-def _sampling(report: "RecordingReport", layout: TextLayout) -> list[str]:
+def _sampling(report: RecordingReport, layout: TextLayout) -> list[str]:
     run = report.run
     rates = f"host every {report.header.host_seconds:g} s"
     if report.header.gpus:
         rates = f"GPUs every {report.header.gpu_seconds:g} s, {rates}"
-    if run is not None and run.efficiency is not None and (step := step_words(run.efficiency.step)):
-        rates += f"; step time {step}"
+    if run is not None and run.efficiency is not None:
+        from analyzer.interfaces.text.efficiency_text import step_words
+
+        step = step_words(run.efficiency.step)
+        rates += f"; step time {step}" if step else ""
     return layout.labelled("SAMPLING", rates, 15, indent=0)
 
 
@@ -374,7 +323,7 @@ def _price_words(sku: str | None) -> str:
     return f"no price known: add --price P{listed}"
 
 
-def _foot(report: "RecordingReport", layout: TextLayout) -> list[str]:
+def _foot(report: RecordingReport, layout: TextLayout) -> list[str]:
     found = []
     if report.ended is not None:
         seconds = max(1, report.microseconds) / SECOND_US

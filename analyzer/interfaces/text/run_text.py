@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from agent.wire.units import HOUR_MS, MICROS, MINUTE_US
+from agent.wire.units import HOUR_MS, MICROS, MINUTE_US, SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.words import rule_words
-from analyzer.interfaces.text.efficiency_text import efficiency_lines, large, not_known, service_rows
+from analyzer.interfaces.text.efficiency_text import efficiency_lines, not_known, service_rows
 from analyzer.interfaces.text.finding_text import evidence_lines, heading
 from analyzer.interfaces.text.pasting import folded
 from analyzer.interfaces.text.sentences import unpriced_words
@@ -19,6 +18,7 @@ from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.findings import causes_out
+from analyzer.reports.host_side import RecordingReport
 from analyzer.reports.recommendation_words import actor_words, cost_words, saves_in_run
 from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
 from analyzer.reports.run_list import RunList, RunSummary
@@ -34,18 +34,15 @@ from analyzer.text.words import (
     duration,
     gpu_hours,
     hours_decimals,
+    large,
     moment_words,
     money,
     nearest,
     percent,
     plain,
+    plain_sentence,
     symbol,
 )
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.cli.recording import RecordingReport
-    from analyzer.recommendations.recommendation import Recommendation
-    from analyzer.reports.run import RunDocument
 
 _WAITS = ("starved", "communicating", "throttled")  # what of a run's time a change ends, so that it ends sooner
 
@@ -65,7 +62,7 @@ class Predicted:
         return f"{clock(self.p50)} (P20 {clock(self.p20)}, P80 {clock(self.p80)})"
 
 
-def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted | None:
+def predicted(advice: Recommendation, report: RecordingReport) -> Predicted | None:
     """Return how long the command of a recording would have taken with this change.
 
     None where the change ends no wait: a GPU that is not held any more makes the command no faster.
@@ -81,12 +78,12 @@ def predicted(advice: "Recommendation", report: "RecordingReport") -> Predicted 
     return Predicted(advice.title, p20, p50, p80)
 
 
-def _ends_a_wait(advice: "Recommendation", against: Finding) -> bool:
+def _ends_a_wait(advice: Recommendation, against: Finding) -> bool:
     """Whether a run is faster by a change: not by one that ends it, or that frees GPUs for which nobody waited."""
     return against.state in _WAITS and not advice.ends_work
 
 
-def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") -> str | None:
+def sooner(advice: Recommendation, against: Finding, report: RunDocument) -> str | None:
     """Return how long a run would have taken: "70 h 30 min -> about 60 h 06 min (P50)".
 
     None where it still runs, or where the change frees GPUs and ends nothing sooner.
@@ -102,24 +99,26 @@ def sooner(advice: "Recommendation", against: Finding, report: "RunDocument") ->
     return f"{duration(wall // 1_000_000)} -> about {duration(left)} (P50)"
 
 
-def came_out(before: "RecordingReport", now: "RecordingReport") -> str | None:
-    """Return what was predicted for the first change that was to make it faster, and where this run lies against it.
+TRY_SHOWN = 3
 
-    None where no such change was proposed, or one of the two did not end well: a failure is no success.
-    """
-    if before.run is None or any(each.ended is None or each.ended.exit_code != 0 for each in (before, now)):
-        return None
-    said = next(filter(None, (predicted(advice, before) for advice in before.run.recommendations)), None)
+
+def changes_to_try(run: RunDocument, report: RecordingReport, layout: TextLayout) -> list[str]:
+    """Return the first changes to make, each with what it does to the command's time and its lines to paste."""
+    found = []
+    for number, advice in enumerate(run.recommendations[:TRY_SHOWN], 1):
+        found += layout.wrap(plain(advice.title), f"  {number}  ", "     ")
+        found += [f"       {line}" for each in advice.artefacts for line in folded(each, layout.width - 7)]
+        price = f"cost of moving: {plain_sentence(advice.cost_to_move)}"
+        found += layout.wrap(f"{_gain(advice, run, report)}; {price}", "     ", "     ")
+    return ["TRY", *found] if found else []
+
+
+def _gain(advice: Recommendation, run: RunDocument, report: RecordingReport) -> str:
+    """Return "45:00 -> about 30:28 (P20 33:02, P80 28:45)"; of a change that ends no wait, the GPU time it frees."""
+    said = predicted(advice, report)
     if said is None:
-        return None
-    took = now.microseconds // 1_000_000
-    if took > said.p20:
-        place = "came out slower than the range"
-    elif took < said.p80:
-        place = "came out faster than the range"
-    else:
-        place = "came out inside the range"
-    return f"predicted then for {plain(said.title)}: {said.words}; {place}"
+        return f"saves {saves_in_run(advice, run.span.end - run.span.start, run.currency)}"
+    return f"{clock(report.microseconds // SECOND_US)} -> about {said.words}"
 
 
 _NODES_SHOWN = 4

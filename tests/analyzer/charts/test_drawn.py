@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from analyzer.capacity.planner.text import plan_html
 from analyzer.capacity.profile.page import page as profile_page
 from analyzer.capacity.profile.signature import signed
-from analyzer.interfaces.cli.report import report_recording
+from analyzer.interfaces.cli.recording import report_recording
 from analyzer.interfaces.html import finding_html
 from tests.analyzer.capacity.planner_answers import on_time
 from tests.analyzer.capacity.profile_example import EXAMPLE

@@ -14,16 +14,12 @@ from markdown_it import MarkdownIt
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli import recording
 from analyzer.interfaces.cli.command import price_micros
-from analyzer.interfaces.cli.recording import RecordingReport, recording_report
-from analyzer.interfaces.cli.report import report_recording
-from analyzer.interfaces.text.recording_text import (
-    COMMENT_MARK,
-    against_sentence,
-    recording_markdown,
-    recording_text,
-)
-from analyzer.interfaces.text.run_text import came_out, head_pairs
+from analyzer.interfaces.cli.recording import recording_report, report_recording
+from analyzer.interfaces.text.compare_text import against_sentence, came_out
+from analyzer.interfaces.text.recording_text import COMMENT_MARK, recording_markdown, recording_text
+from analyzer.interfaces.text.run_text import head_pairs
 from analyzer.interfaces.text.week_text import week_text
+from analyzer.reports.host_side import RecordingReport
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout, picture
 from tests.analyzer.reports.example_recording import write_recording
