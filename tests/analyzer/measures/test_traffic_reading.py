@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ from collector.store.database import Store
 from collector.store.lake import default_lake
 from collector.store.schemas import make_tier_tables
 from collector.tier_tables import tiered
-from tests.analyzer.ledger.copies import made_once
+from tests.analyzer.ledger.copies import OnePass, made_once
 from tests.analyzer.ledger.fleet import MINUTE, Fleet
 from tests.analyzer.measures.traffic_small_runs import END, T, alternating, flows, host, links
 from tests.campaign import cases
@@ -27,8 +28,18 @@ RUN = "slurm/alpha/1"
 def read(fleet: Fleet, *runs: str, until: int = END) -> dict[str, RunTraffic]:
     """Return the traffic of the hour, as a pass books it."""
     fleet.analyze()
+    return booked(fleet, *runs, until=until)
+
+
+one_pass = OnePass()
+
+
+def booked(fleet: Fleet, *runs: str, until: int = END) -> dict[str, RunTraffic]:
+    """Return the traffic of the hour, as a pass has booked it, by the runs' own names; hosts keep what they have."""
+    names = [f"{run}{fleet.names_end}" for run in runs or (RUN,)]
     with fleet.store.session() as session:
-        return read_traffic(session, runs or (RUN,), T, until)
+        found = read_traffic(session, names, T, until)
+    return {run.removesuffix(fleet.names_end): traffic for run, traffic in found.items()}
 
 
 @made_once
@@ -67,14 +78,15 @@ def test_a_run_over_two_racks_hand_counted() -> None:
     assert (found.missing, found.doubts, found.bills) == ((), (), ())
 
 
-def test_what_others_did_before_and_after_is_theirs() -> None:
+@one_pass
+def test_what_others_did_before_and_after_is_theirs(fleet: Fleet) -> Iterator[None]:
     """A sample that two runs' time divides is divided by time, to the byte; neither host is shared."""
-    fleet = Fleet()
     gpus, edge = host(fleet, "n0", "rack-1"), T + 25 * MINUTE
     fleet.hold("slurm/alpha/1", "n0", gpus, T, edge)
     fleet.hold("slurm/alpha/2", "n0", gpus, edge, END)
     links(fleet, "n0", "ethernet", 7, 1_001)
-    both = read(fleet, "slurm/alpha/1", "slurm/alpha/2")
+    yield
+    both = booked(fleet, "slurm/alpha/1", "slurm/alpha/2")
     sent = [[one.link_bytes for one in run.matrix.balances if one.way == "out"] for run in both.values()]
     assert sent == [[2 * 1_001 + 500], [3 * 1_001 + 501]]
     assert not any(run.hosts[0].is_shared for run in both.values())
@@ -99,36 +111,38 @@ def test_a_shared_host_is_marked_and_its_ports_are_nobodys() -> None:
     assert into.unattributed_bytes == 6 * (60_000_000 - 50_000_000 - 3_000_000 - 4_000_000)
 
 
-def test_a_run_is_found_under_the_names_that_hosts_have_for_it() -> None:
+@one_pass
+def test_a_run_is_found_under_the_names_that_hosts_have_for_it(fleet: Fleet) -> Iterator[None]:
     """A pod's name leads to the run it belongs to, and the pod's flows are the run's own."""
-    fleet = Fleet()
     gpus = host(fleet, "n0", "rack-1")
     fleet.hold("kubernetes/prod/job", "n0", gpus, T, END, rank=0)
     fleet.add("run_aliases", [{"alias_run_id": "kubernetes/prod/pod", "run_id": "kubernetes/prod/job"}])
     fleet.hold("kubernetes/prod/pod", "n0", gpus, T + MINUTE, None, scheduler="cgroup")
     flows(fleet, "kubernetes/prod/pod", "n0", "52.216.1.1", 10, 20)
-    found = read(fleet, "kubernetes/prod/job")["kubernetes/prod/job"]
-    assert found.matrix.cells == (Cell("52.216.1.1", "n0", 60, "tcp"), Cell("n0", "52.216.1.1", 120, "tcp"))
+    yield
+    found, node = booked(fleet, "kubernetes/prod/job")["kubernetes/prod/job"], f"n0{fleet.names_end}"
+    assert found.matrix.cells == (Cell("52.216.1.1", node, 60, "tcp"), Cell(node, "52.216.1.1", 120, "tcp"))
     assert not found.hosts[0].is_shared
-    assert "no links were reported on n0" in found.missing
+    assert f"no links were reported on {node}" in found.missing
 
 
-def test_an_unknown_rack_claims_nothing() -> None:
+@one_pass
+def test_an_unknown_rack_claims_nothing(fleet: Fleet) -> Iterator[None]:
     """The ring says whose rack is unknown; its bytes are not called rack-local, and ordering promises nothing."""
-    fleet = Fleet()
     for number, rack in enumerate(("rack-1", None)):
         gpus = host(fleet, f"n{number}", rack)
         fleet.hold(RUN, f"n{number}", gpus, T, END, rank=number)
         links(fleet, f"n{number}", "infiniband", 10, 10)
-    found = read(fleet)[RUN]
-    assert found.rings[0].missing == "the rack of n1 is unknown"
+    yield
+    found = booked(fleet)[RUN]
+    assert found.rings[0].missing == f"the rack of n1{fleet.names_end} is unknown"
     assert found.ordered is None
     assert {one.locality for one in found.classes} == {"gpu_link", "unknown"}
 
 
-def test_an_attempt_on_other_hosts_has_its_own_ring() -> None:
+@one_pass
+def test_an_attempt_on_other_hosts_has_its_own_ring(fleet: Fleet) -> Iterator[None]:
     """n1 died after twenty minutes and n2 took its place: each attempt's bytes go around its own ring."""
-    fleet = Fleet()
     for node in ("n0", "n1", "n2"):
         host(fleet, node, "rack-1")
         links(fleet, node, "infiniband", 100, 100)
@@ -137,26 +151,29 @@ def test_an_attempt_on_other_hosts_has_its_own_ring() -> None:
         fleet.hold(RUN, node, [f"{node}g0", f"{node}g1"], T, break_at, rank=rank, attempt=0)
     for rank, node in enumerate(("n0", "n2")):
         fleet.hold(RUN, node, [f"{node}g0", f"{node}g1"], again, END, rank=rank, attempt=1)
-    found = read(fleet)[RUN]
-    assert {(cell.from_, cell.to): cell.bytes for cell in found.matrix.cells} == {
+    yield
+    found, end = booked(fleet)[RUN], fleet.names_end
+    cells = {(cell.from_.removesuffix(end), cell.to.removesuffix(end)): cell.bytes for cell in found.matrix.cells}
+    assert cells == {
         ("n0", "n1"): 200,
         ("n1", "n0"): 200,
         ("n0", "n2"): 300,
         ("n2", "n0"): 300,
     }
-    assert [host.node for host in found.hosts] == ["n0", "n2", "n1"]
+    assert [host.node.removesuffix(end) for host in found.hosts] == ["n0", "n2", "n1"]
 
 
-def test_a_host_that_nobody_told_of_leaves_its_rest_unknown() -> None:
+@one_pass
+def test_a_host_that_nobody_told_of_leaves_its_rest_unknown(fleet: Fleet) -> Iterator[None]:
     """Without links there is nothing to hold the flows against: unknown, not 0."""
-    fleet = Fleet()
     gpus = host(fleet, "n0", "rack-1")
     fleet.hold(RUN, "n0", gpus, T, END)
     flows(fleet, RUN, "n0", "nas1", 5, 5)
-    found = read(fleet)[RUN]
+    yield
+    found = booked(fleet)[RUN]
     assert (found.link_bytes, found.unattributed_bytes) == (None, None)
     assert all(one.unattributed_bytes is None for one in found.matrix.balances)
-    assert read(fleet, "slurm/alpha/none") == {}
+    assert booked(fleet, "slurm/alpha/none") == {}
 
 
 def test_what_crossing_racks_costs_is_the_ledgers() -> None:
