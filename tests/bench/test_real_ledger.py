@@ -1,6 +1,7 @@
 """The ledger of real recordings, brought in as a stranger would: with gpuledger import, from CSV files."""
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -41,20 +42,39 @@ def _ledger(path: Path, settings: Settings) -> tuple[dict[tuple[str, str | None,
             return {(state, cause, why): ms for state, cause, why, ms in rows}, findings(session, 0, LATER)
 
 
-@pytest.mark.parametrize(
-    ("cluster", "gpus", "idle"), [("vcTJs", 48, 9_648), pytest.param("vcSoL", 32, 12_475, marks=pytest.mark.soak)]
+@dataclass(frozen=True)
+class Month:
+    """A month of a real cluster by the minute, analysed: where it is stored, and what the ledger says."""
+
+    cluster: str
+    gpus: int
+    idle_gpu_hours: int
+    store: Path
+    states: dict[tuple[str, str | None, str | None], int]
+    found: list[Finding]
+
+
+@pytest.fixture(
+    scope="module", params=[("vcTJs", 48, 9_648), pytest.param(("vcSoL", 32, 12_475), marks=pytest.mark.soak)], ids=str
 )
-def test_what_nobody_holds_is_what_the_trace_calls_idle(tmp_path: Path, cluster: str, gpus: int, idle: int) -> None:
-    """Two real clusters, a month by the minute: unallocated is the trace's own count of idle GPU-hours."""
-    tables = helios(cluster, gpus)
+def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Month:
+    """Two real clusters, of which nobody sampled a GPU."""
+    cluster, gpus, idle = request.param
+    folder, tables = tmp_path_factory.mktemp(cluster), helios(cluster, gpus)
     for row in tables["ownership"]:
         row |= {"sku": "V100-32GB", "purchase_option": "owned"}
-    states, _ = _ledger(_import(tmp_path, tables), priced(tmp_path, V100_32GB=0.80))
+    store = _import(folder, tables)
+    return Month(cluster, gpus, idle, store, *_ledger(store, priced(folder, V100_32GB=0.80)))
+
+
+def test_what_nobody_holds_is_what_the_trace_calls_idle(month: Month) -> None:
+    """Unallocated is the trace's own count of idle GPU-hours."""
+    states, gpus = month.states, month.gpus
     unallocated = sum(ms for (state, _, _), ms in states.items() if state == "unallocated") / HOUR_MS
-    assert unallocated == pytest.approx(idle, rel=0.001)
-    assert unallocated == pytest.approx(idle_gpu_hours(cluster), rel=1e-9)
+    assert unallocated == pytest.approx(month.idle_gpu_hours, rel=0.001)
+    assert unallocated == pytest.approx(idle_gpu_hours(month.cluster), rel=1e-9)
     assert sum(states.values()) == gpus * 31 * 24 * HOUR_MS
-    with Store.open(tmp_path / "store.duckdb") as store, store.session() as session:
+    with Store.open(month.store) as store, store.session() as session:
         (cost,) = session.row("SELECT sum(cost_micros)::BIGINT FROM ledger")
         off = session.rows(
             "SELECT gpu_uuid, hour FROM ledger GROUP BY ALL"
@@ -64,11 +84,10 @@ def test_what_nobody_holds_is_what_the_trace_calls_idle(tmp_path: Path, cluster:
     assert off == []
 
 
-def test_an_allocation_without_samples_is_not_measured(tmp_path: Path) -> None:
+def test_an_allocation_without_samples_is_not_measured(month: Month) -> None:
     """Nobody sampled those GPUs: what was held is neither productive nor idle."""
-    states, found = _ledger(_import(tmp_path, helios("vcSoL", 32)), Settings())
-    assert {state for state, _, _ in states} == {"unallocated", "unobserved"}
-    assert found == []
+    assert {state for state, _, _ in month.states} == {"unallocated", "unobserved"}
+    assert month.found == []
 
 
 def test_a_starved_v100_is_told_from_its_gpu_alone(tmp_path: Path) -> None:
