@@ -219,6 +219,7 @@ def _of_notices(looked: PeriodNotices, site: Site) -> Iterator[Proposal]:
                 yield proposal.noticing(notice)
 
 
+_ANSWERED = frozenset((rule.state, rule.cause) for rule in FINDINGS)
 _NOT_PREDICTED: tuple[Confidence, str] = ("low", "its savings are not predicted")
 _NEXT_START = "none: applied at its next start"
 _NOT_LOOKED = Latency(None, None, None, "not checked")
@@ -398,6 +399,8 @@ class AdviceOptions:
             StoreError: the store does not answer.
         """
         if of_run:
+            if not any((finding.state, finding.cause) in _ANSWERED and not finding.suspicion for finding in found):
+                return []
             return recommend(session, found, period.start, period.end, self.of_run(session))
         wanted, what = self.of_fleet(session), ("advice", period.start, period.end, tuple(found))
         return self.once(what, lambda: recommend(session, found, period.start, period.end, wanted))

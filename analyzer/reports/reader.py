@@ -226,6 +226,8 @@ class Reader:
         priced = by_saving(
             self.advice_options.advised(self.loss_source.recommendations, self.session, found, period, of_run=of_run)
         )
+        if not priced:
+            return []
         gpus = sum(sku.gpus for sku in fleet(self.session, period))
         now = newest_hour_end(self.session) or period.end
         moment = Moment(period.end, now, self.clock(), gpus, rejections(self.session))

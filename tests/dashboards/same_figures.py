@@ -20,7 +20,7 @@ from fastapi.routing import iter_route_contexts
 from starlette.routing import Route, compile_path
 
 from tests.dashboards.page_figures import Page, Table, read_page
-from tests.dashboards.serving import whole
+from tests.dashboards.serving import with_parts
 from tests.dashboards.sheet_tables import LISTS, SENTENCES, TABLES, UNTOLD, Cell, Row, Rows, differs
 from tests.dashboards.told_figures import Told, averages, figures, shares
 
@@ -115,7 +115,7 @@ def visit(client: httpx.Client, app: FastAPI, only: Iterable[str] | None = None)
             found.texts[address] = answer.text
             continue
         waiting += () if only else read_page(answer.text).addresses
-        page = found.pages[address] = read_page(whole(client, address))
+        page = found.pages[address] = read_page(with_parts(client, answer.text))
         found.texts |= {sheet: _get(client, sheet) for sheet in page.sheets if sheet not in found.texts}
     return found
 

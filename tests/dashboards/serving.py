@@ -44,6 +44,11 @@ def whole(client: httpx.Client, path: str) -> str:
     """Return a page with the parts that its script asks for, in their places."""
     page = client.get(path)
     assert page.status_code == 200, page.text
+    return with_parts(client, page.text)
+
+
+def with_parts(client: httpx.Client, page: str) -> str:
+    """Return the text of a page with the parts that its script asks for, in their places."""
 
     def part(found: re.Match[str]) -> str:
         answer = client.get(html.unescape(found["address"]))
@@ -53,4 +58,4 @@ def whole(client: httpx.Client, path: str) -> str:
     placeholder = (
         r'(?P<before><section class="part[^>]*data-part="(?P<address>[^"]+)"[^>]*>)<p class="coming">.*?</section>'
     )
-    return re.sub(placeholder, part, page.text, flags=re.DOTALL)
+    return re.sub(placeholder, part, page, flags=re.DOTALL)

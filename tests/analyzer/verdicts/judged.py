@@ -16,6 +16,9 @@ import pytest
 from pyarrow import parquet
 
 from agent.wire.units import HOUR_MS
+from analyzer.ledger.coverage import TimelinePoint, timeline
+from analyzer.reports.run import SPARK_POINTS
+from collector.store.database import Store
 from tests.operations.commands import said
 
 CASES = Path(__file__).parents[2] / "data" / "verdicts"
@@ -34,6 +37,11 @@ class Site:
     def asked(self, *command: str) -> Any:
         """Return the JSON document of a reading command."""
         return json.loads(_said(*command, "--json", *_store(self.folder)))
+
+    def timeline(self, run: str) -> Sequence[TimelinePoint]:
+        """Return what the document of a run has as its timeline; the whole document takes ten times as long."""
+        with Store.open(self.folder / "s.duckdb", read_only=True) as store, store.session() as session:
+            return timeline(session, run, SPARK_POINTS)
 
     @cached_property
     def findings(self) -> Any:
@@ -74,11 +82,11 @@ class Judged:
     def hours(self) -> dict[str, float]:
         """GPU-hours of the run by state, and by state/cause."""
         found: dict[str, float] = defaultdict(float)
-        for each in self.asked("report", "run", self.run)["timeline"]:
-            hours = each["milliseconds"] / HOUR_MS
-            found[each["state"]] += hours
-            if each["cause"]:
-                found[f"{each['state']}/{each['cause']}"] += hours
+        for each in self.site.timeline(self.run):
+            hours = each.milliseconds / HOUR_MS
+            found[each.state] += hours
+            if each.cause:
+                found[f"{each.state}/{each.cause}"] += hours
         return found
 
     def share(self, *states: str) -> float:
