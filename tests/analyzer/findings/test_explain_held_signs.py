@@ -18,7 +18,7 @@ from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
-from tests.analyzer.small_site import IDLE, small_site
+from tests.analyzer.small_site import IDLE, analysed_site
 from tests.analyzer.windows import stalled, window
 
 WEEK = Calendar().week_of(MONDAY)
@@ -159,8 +159,7 @@ class Perturbed:
 @pytest.fixture(scope="module")
 def perturbed() -> Iterator[Perturbed]:
     """The small site, and beside what it loses by itself a run for every rule that it has nothing of."""
-    fleet = small_site()
-    fleet.analyze()
+    fleet = analysed_site()
     with fleet.store.session() as session:
         for rule in sorted(set(RULE_OF) - {one.rule for one in findings(session, WEEK.start, WEEK.end)}):
             plant(session, rule)
@@ -233,8 +232,7 @@ def test_what_is_not_kept_is_not_told_as_seen() -> None:
 
 def test_samples_that_are_rolled_up_say_the_same() -> None:
     """A finding of last month is argued from minutes: its samples are gone, its evidence is not."""
-    fleet, marks = small_site(), {}
-    fleet.analyze()
+    fleet, marks = analysed_site(), {}
     make_tier_tables(fleet.store)
     for kept in ("samples", "minutes"):
         with fleet.store.session() as session:

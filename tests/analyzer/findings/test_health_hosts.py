@@ -30,7 +30,7 @@ from tests.analyzer.findings.health_fleets import (
     train,
     well,
 )
-from tests.analyzer.ledger.copies import OnePass
+from tests.analyzer.ledger.copies import OnePass, made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 one_pass = OnePass(lambda store, _: store.analyze(UNTIL))
@@ -60,11 +60,19 @@ def test_a_run_that_leaves_its_gpus_alone_is_noticed(fleet: Fleet) -> Iterator[N
     assert (notice.subject, notice.actor, notice.confidence) == ("tokenise", "run", "high")
 
 
-def test_processors_that_nobody_tells_of_are_not_judged() -> None:
-    """A fleet whose hosts send no figures of runs cannot be accused of CPU-only ones."""
+@made_once
+def samples_alone() -> Fleet:
+    """Return a GPU of which nothing but samples is told, analysed."""
     fleet = Fleet()
     fleet.own("n1", ["a"])
     fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
+    fleet.analyze(UNTIL)
+    return fleet
+
+
+def test_processors_that_nobody_tells_of_are_not_judged() -> None:
+    """A fleet whose hosts send no figures of runs cannot be accused of CPU-only ones."""
+    fleet = samples_alone()
     assert noticed(fleet, "fleet/cpu_only") == []
     assert len(not_judged(fleet, "fleet/cpu_only")) == 1
     assert len(not_judged(fleet, "run/packed_stages")) == 0  # there was no run to judge
@@ -157,10 +165,7 @@ def test_an_agent_that_is_not_well_is_noticed(agent: Agent, kinds: list[str]) ->
 
 def test_agents_that_say_nothing_of_themselves_are_not_judged() -> None:
     """What a Prometheus brought has no agent of ours."""
-    fleet = Fleet()
-    fleet.own("n1", ["a"])
-    fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
-    assert len(not_judged(fleet, "fleet/silent_agents")) == 1
+    assert len(not_judged(samples_alone(), "fleet/silent_agents")) == 1
 
 
 def test_a_driver_that_is_not_the_groups_is_noticed() -> None:
@@ -184,10 +189,7 @@ def test_a_group_behind_the_fleet_is_noticed() -> None:
 
 def test_drivers_that_nobody_tells_are_not_judged() -> None:
     """An import of samples alone knows none."""
-    fleet = Fleet()
-    fleet.own("n1", ["a"])
-    fleet.sample("n1", "a", MONDAY, UNTIL, **WELL)
-    assert len(not_judged(fleet, "fleet/drivers")) == 1
+    assert len(not_judged(samples_alone(), "fleet/drivers")) == 1
 
 
 def test_links_are_noticed_where_they_are_not_as_the_others() -> None:

@@ -16,7 +16,7 @@ from analyzer.recommendations.rules import NOTICES
 from analyzer.recommendations.site import Feed, Site
 from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types import checkpointing, idle, moves
-from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train, well
+from tests.analyzer.findings.health_fleets import GB, NODES, TRAINING, UNTIL, gpus, hosts, train
 from tests.analyzer.interfaces.test_api_no_samples import FACTS
 from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
@@ -102,11 +102,29 @@ def test_nothing_is_moved_once_nobody_waits() -> None:
     assert proposed(fleet, "fleet/fragmentation/pieces") is None
 
 
+@made_once
+def ailing() -> Fleet:
+    """Return a fleet whose run leaves all tensor cores alone; one board slows for power and has failed rows."""
+    slow = {
+        "sm_clock_hertz": 1.4e9,
+        "sm_clock_reference_hertz": 2.0e9,
+        "throttle_power_seconds": 60.0,
+        "power_watts": 490.0,
+    }
+    plain = {"sm_active_ratio": 0.8, "tensor_active_ratio": 0.0, "fp32_active_ratio": 0.5}
+    every = {gpu: plain for node in NODES for gpu in gpus(node)}
+    fleet = hosts({**every, "n2-a": plain | slow | {"row_remap_failure": True}})
+    train(fleet, every)
+    fleet.add("inventory", [{"node": gpu.split("-")[0], "gpu_uuid": gpu, "sku": "H100-80GB", "started_at": MONDAY + 1,
+                             "ended_at": MONDAY + 2, "power_limit_watts": 500.0 if gpu == "n2-a" else 700.0}
+                            for node in NODES for gpu in gpus(node)])  # fmt: skip
+    fleet.analyze(now=UNTIL)
+    return fleet
+
+
 def test_a_board_to_be_replaced_is_drained() -> None:
     """From the driver's word to the lines that take its host out, with the run that stays until it ends."""
-    fleet = hosts({"n2-a": {"row_remap_failure": True}})
-    train(fleet, [gpu for node in NODES for gpu in gpus(node)])
-    found = sound(proposed(fleet, "hardware/memory_rows"))
+    found = sound(looked_up(ailing(), "hardware/memory_rows"))
     assert found.title == "drain n2 and service n2-a"
     assert "state=drain" in text_of(found, "slurm")
     assert found.losers == "none until they end: llama-pretrain"
@@ -114,8 +132,7 @@ def test_a_board_to_be_replaced_is_drained() -> None:
 
 def test_mixed_precision_is_proposed_from_what_the_pipes_did() -> None:
     """SMs busy, tensor cores at rest, FP32 at work: measured, all three."""
-    values = {"sm_active_ratio": 0.8, "tensor_active_ratio": 0.0, "fp32_active_ratio": 0.5}
-    found = sound(proposed(well({gpu: values for node in NODES for gpu in gpus(node)}), "run/mixed_precision"))
+    found = sound(looked_up(ailing(), "run/mixed_precision"))
     assert found.kind == "mixed_precision"
     assert "tensor cores 0%" in found.from_
 
@@ -289,18 +306,7 @@ def test_the_site_knows_who_feeds_whom() -> None:
 
 def test_the_site_knows_whose_power_limit_is_low() -> None:
     """Against what its kind is built for."""
-    slow = {
-        "sm_clock_hertz": 1.4e9,
-        "sm_clock_reference_hertz": 2.0e9,
-        "throttle_power_seconds": 60.0,
-        "power_watts": 490.0,
-    }
-    fleet = well({"n2-a": slow})
-    fleet.add("inventory", [{"node": gpu.split("-")[0], "gpu_uuid": gpu, "sku": "H100-80GB", "started_at": MONDAY + 1,
-                             "ended_at": MONDAY + 2, "power_limit_watts": 500.0 if gpu == "n2-a" else 700.0}
-                            for node in NODES for gpu in gpus(node)])  # fmt: skip
-    fleet.analyze(now=UNTIL)
-    (one,) = read(fleet).limited.values()
+    (one,) = read(ailing()).limited.values()
     assert (one.gpu_uuid, one.limit_watts, one.usual_watts, one.power_watts) == ("n2-a", 500.0, 700.0, 490.0)
 
 
@@ -315,8 +321,7 @@ def test_fragments_need_a_notice_that_names_the_run() -> None:
 
 def test_without_samples_the_site_is_still_known() -> None:
     """What they tell is not known then; what the ledger and the facts tell is, and no table of samples is asked."""
-    fleet = well()
-    fleet.analyze(now=UNTIL)
+    fleet = ailing()
     before = read(fleet)
     with fleet.store.session() as session:
         for table in set(TABLES) - FACTS:
