@@ -1,14 +1,18 @@
 """Amounts are booked by hour as samples say, once, close with the ledger, and say what an upgrade found to be gone."""
 
 import re
+from collections.abc import Sequence
+
+import pytest
 
 from analyzer.finops.unit_cost.report import unit_report
+from analyzer.interfaces.questions.registry import QUESTIONS
 from analyzer.period import Calendar
 from analyzer.queries.statements import ROOMS
 from collector.lake.retention import Keeping, drop
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
-from tests.analyzer.ledger.amounts_site import END, NOW, POD, SERVE, fill, readings, site
+from tests.analyzer.ledger.amounts_site import END, FIGURES, NOW, POD, SERVE, fill, readings, site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 NUMBERS = sum(range(1, 49))  # each hour of the site tells its number's worth
@@ -63,7 +67,9 @@ def test_a_pass_that_is_cut_into_many_books_the_same() -> None:
     assert booked(whole) == booked(cut)
 
 
-def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_correction() -> None:
+# The suite asks what rests on amounts; of all readings `make soak` does.
+@pytest.mark.parametrize("whats", [FIGURES, pytest.param(tuple(QUESTIONS), marks=pytest.mark.soak)], ids=len)
+def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_correction(whats: Sequence[str]) -> None:
     """Closed is closed: the hour keeps its figure, and the difference stands beside it with its day."""
     fleet = Fleet()
     make_tier_tables(fleet.store)
@@ -73,7 +79,7 @@ def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_co
     fleet.analyze(now=END + HOUR)
     assert total(fleet, "requests", "served_amounts") == 11 * NUMBERS + 5
     fleet.analyze(now=NOW)
-    before = readings(fleet.store)
+    before = readings(fleet.store, whats)
     for _ in range(2):
         late(fleet)
         fleet.analyze(now=NOW)
@@ -83,7 +89,7 @@ def test_what_an_open_hour_learns_is_booked_and_what_a_closed_one_learns_is_a_co
             "SELECT recorded_at, hour, subject, unit, sum(amount)::BIGINT FROM amount_corrections GROUP BY ALL"
         )
     assert found == [(NOW, MONDAY + HOUR, SERVE, "requests", 10)]
-    assert {what for what, text in readings(fleet.store).items() if text != before[what]} == set()
+    assert {what for what, text in readings(fleet.store, whats).items() if text != before[what]} == set()
     calendar = Calendar("UTC")
     with fleet.store.session() as session:
         learned = unit_report(session, calendar.week_of(NOW), calendar, "USD").corrections
