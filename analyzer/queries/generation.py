@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collector.store.session import Session
 
 T = TypeVar("T")
-_KEPT = 32  # computed readings of whole periods: as many as people look at in a day
+_KEPT = 64  # computed readings of periods and of runs: as many as people look at in a day
 _FILES = tuple(name for name in PATHS if name != "profile_key")  # which figures are read from, each time anew
 
 # A hash of every row would say the same at a hundred times the price: an hour's digest names the batch, the rules and

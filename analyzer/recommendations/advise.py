@@ -398,11 +398,10 @@ class AdviceOptions:
             ConfigError: the price file cannot be read.
             StoreError: the store does not answer.
         """
-        if of_run:
-            if not any((finding.state, finding.cause) in _ANSWERED and not finding.suspicion for finding in found):
-                return []
-            return recommend(session, found, period.start, period.end, self.of_run(session))
-        wanted, what = self.of_fleet(session), ("advice", period.start, period.end, tuple(found))
+        if of_run and not any((one.state, one.cause) in _ANSWERED and not one.suspicion for one in found):
+            return []
+        wanted = self.of_run(session) if of_run else self.of_fleet(session)
+        what = ("advice", of_run, period.start, period.end, tuple(found))
         return self.once(what, lambda: recommend(session, found, period.start, period.end, wanted))
 
     def of_run(self, session: Session) -> AdviceRequest:

@@ -175,7 +175,10 @@ class Reader:
 
     def of_run(self, run_id: str, span: Period) -> list[Finding]:
         """Return the findings of one run in its own hours, under the ids that they have in the fleet's list."""
-        return self.loss_source.findings(self.session, span.start, span.end, run_id)
+        within = (span.start, span.end)
+        return self.once(
+            ("findings", *within, run_id), lambda: self.loss_source.findings(self.session, *within, run_id)
+        )
 
     def with_details(self, report: RunDocument) -> RunDocument:
         """Return the report of a run with its efficiency, energy, page, and what was ruled out of its findings."""
