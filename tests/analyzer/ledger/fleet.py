@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
+import pyarrow
+
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
 from analyzer.ledger.booking import Analysis
@@ -76,9 +78,9 @@ class Fleet:
                 {"numbers": [*sizes], "sizes": [*sizes.values()]},
             )
             for table, rows in waiting.items():
-                columns = [*TABLES[table].names, "batch"]
-                present = [name for name in columns if any(row.get(name) is not None for row in rows)]
-                session.load(table, present, [[row.get(name) for name in present] for row in rows])
+                present = {name for row in rows for name, value in row.items() if value is not None}
+                columns = [name for name in (*TABLES[table].names, "batch") if name in present]
+                session.insert(table, pyarrow.table({name: [row.get(name) for row in rows] for name in columns}))
 
     def own(self, node: str, gpus: Iterable[str], sku: str = "H100-80GB", **more: object) -> None:
         """Own GPUs from Monday on."""
