@@ -83,7 +83,8 @@ def shares_of(fleet: Fleet, cases: Sequence[Case]) -> list[dict[str, float]]:
 EVERY = st.sampled_from([SECOND, 7 * SECOND, 10 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE])
 
 
-@settings(max_examples=3, deadline=None, phases=(Phase.generate,))  # a shrunk case says no more, and takes minutes
+# A shrunk case says no more, and takes minutes; the first that is drawn is of sixteen that are alike.
+@settings(max_examples=2, deadline=None, phases=(Phase.generate,))
 @given(
     st.lists(
         st.builds(
@@ -184,7 +185,7 @@ def test_it_is_the_same_however_late_and_in_however_many_passes_it_came() -> Non
     at_once.analyze(START + 3 * HOUR)
     late.analyze(START + 3 * HOUR)
     assert late.rows() != at_once.rows()
-    for part in (words[500:], words[:250], words[250:500]):
+    for part in (words[500:], words[:500]):
         late.add("progress", part)
         late.analyze(START + 3 * HOUR)
     assert late.states() == at_once.states()

@@ -1,6 +1,7 @@
 """What of a service's reserve is booked beyond its policy: exact milliseconds, and never without evidence."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -376,47 +377,59 @@ def test_a_finding_shows_replicas_need_and_the_row(tmp_path: Path) -> None:
     assert found.actor == "run"
 
 
-ANY_SERVICE = {
-    "busy": st.lists(st.sampled_from((0.0, 0.013, 0.3, 0.777, 1.0)), min_size=1, max_size=4),
-    "rates": st.lists(st.sampled_from((None, 0, 1, 7)), min_size=4, max_size=4),
-    "minimum": st.integers(0, 3),
-    "ends": st.lists(st.sampled_from((95, 120, 133)), min_size=4, max_size=4),
-}
+@dataclass(frozen=True)
+class Drawn:
+    """A service of up to four replicas: how each is asked, until which minute, and how many are declared."""
+
+    busy: list[float]
+    rates: list[int | None]
+    minimum: int
+    ends: list[int]
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(**ANY_SERVICE)
-def test_every_millisecond_stays_booked_once(tmp_path_factory: pytest.TempPathFactory, **drawn: Any) -> None:
+ANY_SERVICE = st.builds(
+    Drawn,
+    busy=st.lists(st.sampled_from((0.0, 0.013, 0.3, 0.777, 1.0)), min_size=1, max_size=4),
+    rates=st.lists(st.sampled_from((None, 0, 1, 7)), min_size=4, max_size=4),
+    minimum=st.integers(0, 3),
+    ends=st.lists(st.sampled_from((95, 120, 133)), min_size=4, max_size=4),
+)
+
+
+# Side by side in one store; the first that is drawn is the simplest. One by one in `make soak`, so that they shrink.
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(services=st.lists(ANY_SERVICE, min_size=6, max_size=6))
+def test_every_millisecond_stays_booked_once(services: Sequence[Drawn]) -> None:
     """Whatever is moved from declared to beyond and idle, each GPU's hours sum to what is owned."""
-    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+    _only_reserve_moves(services)
 
 
 @pytest.mark.soak
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(**ANY_SERVICE)
-def test_every_millisecond_of_many_services_stays_booked_once(
-    tmp_path_factory: pytest.TempPathFactory, **drawn: Any
-) -> None:
+@given(service=ANY_SERVICE)
+def test_every_millisecond_of_many_services_stays_booked_once(service: Drawn) -> None:
     """The same at length."""
-    _only_reserve_moves(tmp_path_factory.mktemp("policy"), **drawn)
+    _only_reserve_moves([service])
 
 
-def _only_reserve_moves(
-    folder: Path, busy: list[float], rates: list[int | None], minimum: int, ends: list[int]
-) -> None:
+def _only_reserve_moves(services: Sequence[Drawn]) -> None:
     store = Fleet()
-    fleet, bare = Beside(store, "~held"), Beside(store, "~bare")
-    for each in (fleet, bare):
-        for number, share in enumerate(busy):
-            replica(each, number, end=T + ends[number] * MINUTE, busy=share, rate=rates[number])
-    store.analyze(settings=declared(folder, name='"chat~held"', minimum_replicas=minimum))
+    pairs = [(Beside(store, f"~{at}held"), Beside(store, f"~{at}bare")) for at in range(len(services))]
+    with store.together():
+        for pair, drawn in zip(pairs, services, strict=True):
+            for each in pair:
+                for number, share in enumerate(drawn.busy):
+                    replica(each, number, end=T + drawn.ends[number] * MINUTE, busy=share, rate=drawn.rates[number])
+    policies = [policy(held, minimum_replicas=one.minimum) for (held, _), one in zip(pairs, services, strict=True)]
+    by_their_policies(store, policies)
     assert store.unbalanced() == []
     reserve = {("headroom", "declared"), ("headroom", "beyond_policy"), ("held_idle", "abandoned")}
-    with_policy, without = fleet.states(), bare.states()
-    assert sum(ms for key, ms in with_policy.items() if key in reserve) == without.get(("headroom", "declared"), 0)
-    assert {k: v for k, v in with_policy.items() if k not in reserve} == {
-        k: v for k, v in without.items() if k not in reserve
-    }
+    for fleet, bare in pairs:
+        held, without = fleet.states(), bare.states()
+        assert sum(ms for key, ms in held.items() if key in reserve) == without.get(("headroom", "declared"), 0)
+        assert {k: v for k, v in held.items() if k not in reserve} == {
+            k: v for k, v in without.items() if k not in reserve
+        }
     store.store.close()
 
 
