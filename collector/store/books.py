@@ -10,7 +10,7 @@ copied day by day, so that it may be cut off anywhere; the last transaction says
 the file goes on.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from agent.wire.units import DAY_US
 from collector.errors import StoreError, TakenError
@@ -26,7 +26,7 @@ from collector.store.booking import (
     stand,
 )
 from collector.store.lake import delete, tables_with_rows
-from collector.store.schemas import add_in_transaction, add_missing, columns_there
+from collector.store.schemas import Columns, add_in_transaction, add_missing, columns_there, is_whole
 from collector.store.seal_mark import make_sealed_table
 from collector.store.session import OpenStore, Session
 
@@ -101,22 +101,31 @@ FROM (SELECT hour FROM lake.books.ledger_hours GROUP BY hour HAVING count(*) > 1
 """
 
 
-def make_book_tables(session: Session) -> None:
+def make_book_tables(session: Session, hot: str, there: Mapping[str, Columns]) -> None:
     """Make in the lake what is missing of the hot file's books: tables and columns, without keys.
+
+    `there` is what was there a moment ago.
 
     Raises:
         StoreError: the catalogue refuses.
     """
     booking.make_places(session)
     make_sealed_table(session)
-    add_in_transaction(session, _add_missing_books)
+    if not is_whole(_of_books(there[hot]), there.get("lake.books", {})):
+        add_in_transaction(session, lambda adding: _add_missing_books(adding, hot))
 
 
-def _add_missing_books(session: Session) -> None:
-    there = columns_there(session, "lake", "books")
+def _of_books(own: Columns) -> dict[str, Sequence[str]]:
+    """Return the definitions of the tables of the lake's books, where the hot file has these."""
+    mirrored = {table: [" ".join(column) for column in own[table].items()] for table in sorted(_MIRRORED)}
+    return {**mirrored, **booking.IN_LAKE}
+
+
+def _add_missing_books(session: Session, hot: str) -> None:
+    known = columns_there(session)
+    there, tables = known.get("lake.books", {}), _of_books(known[hot])
     if not there:
         session.execute("CREATE SCHEMA IF NOT EXISTS lake.books")
-    tables: dict[str, Sequence[str]] = {**_columns(session), **booking.IN_LAKE}
     if "bookings" in add_missing(session, "lake.books", tables, there):
         # From here on there always is a row to follow: who makes the table makes it, and only one can make the table.
         session.execute("INSERT INTO lake.books.bookings VALUES (?, '', 0, 0)", [booking.FIRST])
@@ -204,7 +213,7 @@ def mirror_findings(store: OpenStore) -> None:
     if store.lake is None or store.hot is None:
         return
     with store.hot_session() as session:
-        columns = _mirrored_columns(session, store.hot)
+        columns = columns_there(session)[store.hot]
     with store.turn, store.session() as session:
         with session.transaction():
             if booking.may_follow(session, store.hot):
@@ -215,7 +224,7 @@ def mirror_findings(store: OpenStore) -> None:
             _add_said(session, _SAID.keys() & tables_with_rows(session, "books"), "lake.books", store.hot)
 
 
-def _mirror_whole(session: Session, hot: str, columns: dict[str, list[str]]) -> None:
+def _mirror_whole(session: Session, hot: str, columns: Columns) -> None:
     for table in WHOLE:
         # Hashed twice: what an even number of rows have in common would cancel out.
         said = f"SELECT (count(*), bit_xor(hash(hash({', '.join(columns[table])})))) FROM {{}}.{table}"
@@ -232,24 +241,6 @@ def _add_said(session: Session, tables: Iterable[str], source: str, target: str)
             f"INSERT INTO {target}.{table} BY NAME SELECT * FROM {source}.{table} "
             f"WHERE {key} NOT IN (SELECT {key} FROM {target}.{table})"
         )
-
-
-def _mirrored_columns(session: Session, hot: str) -> dict[str, list[str]]:
-    """Return the names of the columns of each table of the hot file that is mirrored."""
-    with session.another() as own:
-        own.execute(f"USE {hot}")
-        return {table: [column.split()[0] for column in columns] for table, columns in _columns(own).items()}
-
-
-def _columns(session: Session) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for table, column, kind in session.rows(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() "
-        "AND schema_name = 'main' AND list_contains(?, table_name) ORDER BY table_name, column_index",
-        [list(_MIRRORED)],
-    ):
-        found.setdefault(table, []).append(f"{column} {kind}")
-    return found
 
 
 _DAYS_AT_ONCE = 31
@@ -292,7 +283,7 @@ def catch_up(store: OpenStore) -> int:
 
 def _adopt(session: Session, hot: str, place: BookingPosition | None) -> int:
     _require_adoptable(session)
-    columns = _mirrored_columns(session, hot)
+    columns = columns_there(session)[hot]
     is_ahead = place is None or place.following is not None
     if is_ahead:  # by what no digest may show; until the end it counts as a file of which nothing is known
         session.execute(f"DELETE FROM {hot}.books_place")
@@ -332,7 +323,7 @@ def _written(session: Session) -> set[str]:
     return tables_with_rows(session, "books")
 
 
-def _copy_days(session: Session, hot: str, columns: dict[str, list[str]], days: list[int]) -> None:
+def _copy_days(session: Session, hot: str, columns: Columns, days: list[int]) -> None:
     if not days:
         return
     there = _written(session)
@@ -344,7 +335,7 @@ def _copy_days(session: Session, hot: str, columns: dict[str, list[str]], days: 
     session.execute(f"DELETE FROM {hot}.finding_days_made WHERE {named}")  # they are counted again from the ledger
 
 
-def _copy(session: Session, hot: str, table: str, columns: list[str], where: str, there: Set[str]) -> None:
+def _copy(session: Session, hot: str, table: str, columns: Iterable[str], where: str, there: Set[str]) -> None:
     names = ", ".join(columns)
     session.execute(f"DELETE FROM {hot}.{table} WHERE {where}")
     if table in there:

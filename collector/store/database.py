@@ -16,9 +16,9 @@ from collector.config import NO_LAKE, CollectorConfig, absent
 from collector.errors import StoreError
 from collector.store import books
 from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake, found_beside, named_damage
-from collector.store.noted import named_files
+from collector.store.noted import paths_of_files
 from collector.store.power import Safety, make_private, mend
-from collector.store.schemas import migrate, require_current
+from collector.store.schemas import columns_there, make_lake_tables, migrate, require_current
 from collector.store.seal_mark import know_lake, require_data, require_folder, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
 
@@ -209,11 +209,14 @@ class Store:
                 require_folder(session, lake.folder)
         with Session(self._connection.cursor()) as session:
             attach(session, lake, read_only=read_only or self.hot is None)
+            there = {} if read_only else columns_there(session)
+            if not read_only:
+                make_lake_tables(session, there)
             if not may_lack:
                 self._require_whole(session, lake, read_only=read_only)
-        if not read_only:
+        if not read_only and self.hot is not None:
             with self.hot_session() as session:
-                books.make_book_tables(session)
+                books.make_book_tables(session, self.hot, there)
                 if self.path is not None and not may_lack:
                     with Session(self._connection.cursor()) as catalogue:
                         know_lake(catalogue, session, lake.folder)
@@ -222,7 +225,7 @@ class Store:
         if self.hot is not None:
             require_sealed(session, self.hot, self.path, read_only=read_only)
         if lake.folder is not None:
-            require_data(lake.folder, [file.path for file in named_files(session)], self.path)
+            require_data(lake.folder, paths_of_files(session), self.path)
 
     def size_bytes(self) -> int:
         """Return the bytes of the file and its log; 0 for a store in memory."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from collector.errors import StoreError
-from collector.store.schemas import make_lake_tables
 from collector.store.session import Session, literal
 
 DUCKDB_VERSION = "1.5.5"
@@ -179,7 +178,7 @@ def found_beside(store: Path) -> LakeSettings | None:
 
 
 def attach(session: Session, settings: LakeSettings, *, read_only: bool) -> None:
-    """Attach the lake as `lake`; one who may write makes what is missing: folders, tables, columns.
+    """Attach the lake as `lake`; one who may write makes the folders that are missing.
 
     Raises:
         StoreError: an extension is missing, or the catalogue or the data cannot be reached.
@@ -203,7 +202,6 @@ def attach(session: Session, settings: LakeSettings, *, read_only: bool) -> None
     _require_own_data(session, settings)
     if not read_only:
         _make_folder(settings.folder)
-        make_lake_tables(session)
 
 
 def _require_own_data(session: Session, settings: LakeSettings) -> None:

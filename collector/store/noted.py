@@ -143,6 +143,23 @@ def named_files(session: Session, *, since: int = -1) -> list[Named]:
     return list({file.path: file for file in files}.values())
 
 
+_PATHS = f"""
+SELECT s.path, t.path, f.path FROM (
+    SELECT table_id, path FROM {CATALOGUE}.ducklake_data_file
+    UNION ALL SELECT table_id, path FROM {CATALOGUE}.ducklake_delete_file
+) f JOIN {CATALOGUE}.ducklake_table t USING (table_id) JOIN {CATALOGUE}.ducklake_schema s USING (schema_id)
+"""
+
+
+def paths_of_files(session: Session) -> list[Path]:
+    """Return where every file lies that the catalogue names, as `Named.path`; each opening asks it.
+
+    Raises:
+        StoreError: the catalogue does not answer.
+    """
+    return [Path(above or "", folder or "", path) for above, folder, path in session.rows(_PATHS)]
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Rows that the lake has lost. `first_at` and `last_at` are None where the file told no times; inclusive."""

@@ -9,6 +9,7 @@ The tables of the tiers and of their maintenance follow from the contract, and a
 without maintenance (`gpuledger run`, a file that is only read) has none of them but what the ledger asks for.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -74,24 +75,29 @@ def _pending(session: Session) -> list[tuple[int, Path]]:
     return [(number, path) for number, path in files if number not in done]
 
 
-def columns_there(session: Session, database: str, schema: str) -> dict[str, set[str]]:
-    """Return the names of the columns of every table of a schema.
+# By table and column in their order, what type it is.
+Columns = Mapping[str, Mapping[str, str]]
+_COLUMNS = """
+SELECT database_name || '.' || schema_name, table_name, column_name, data_type FROM duckdb_columns()
+WHERE NOT internal AND NOT starts_with(database_name, '__') ORDER BY database_oid, schema_oid, table_oid, column_index
+"""
+
+
+def columns_there(session: Session) -> dict[str, Columns]:
+    """Return the columns of every table of every schema, by its name: `hot.main`, `lake.books`.
+
+    One question to all of them: each asks every attached catalogue.
 
     Raises:
         StoreError: the store does not answer.
     """
-    found: dict[str, set[str]] = {}
-    for table, column in session.rows(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = ? AND schema_name = ?",
-        [database, schema],
-    ):
-        found.setdefault(table, set()).add(column)
-    return found
+    found: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for schema, table, column, kind in session.rows(_COLUMNS):
+        found[schema][table][column] = kind
+    return {schema: {table: dict(columns) for table, columns in tables.items()} for schema, tables in found.items()}
 
 
-def add_missing(
-    session: Session, where: str, tables: Mapping[str, Sequence[str]], there: Mapping[str, set[str]]
-) -> list[str]:
+def add_missing(session: Session, where: str, tables: Mapping[str, Sequence[str]], there: Columns) -> list[str]:
     """Make the tables and columns that are not there, and return the tables; what is not known is left alone.
 
     A column that comes later may be null: the rows before it have none.
@@ -159,9 +165,8 @@ def make_tier_tables(store: OpenStore) -> None:
         StoreError: the store refused; nothing was made.
     """
     where = samples_schema(store)
-    database = where.removesuffix(".main")
     with store.turn, store.session() as session:
-        there = columns_there(session, database, "main")
+        there = columns_there(session).get(where, {})
         with session.transaction():
             if "upkeep" in add_missing(session, where, {**EXPIRED, **tier_tables(), **_MAINTENANCE}, there):
                 session.execute(f"INSERT INTO {where}.upkeep (job) VALUES ('*')")  # lake/keeper.py has it as _ALL
@@ -211,13 +216,19 @@ def sort_key(table: str) -> str:
     return ", ".join([*subject, *(["started_at"] if "started_at" in TABLES[table].names else [])])
 
 
-def make_lake_tables(session: Session) -> None:
-    """Make what is missing.
+def is_whole(tables: Mapping[str, Sequence[str]], there: Columns) -> bool:
+    """Return whether all of these tables and columns are there."""
+    return all(column.split()[0] in there.get(table, ()) for table, columns in tables.items() for column in columns)
+
+
+def make_lake_tables(session: Session, there: Mapping[str, Columns]) -> None:
+    """Make what is missing of what was there a moment ago.
 
     Raises:
         StoreError: the catalogue refuses.
     """
-    add_in_transaction(session, _add_missing_of_lake)
+    if not is_whole(declared(), there.get("lake.main", {})):
+        add_in_transaction(session, _add_missing_of_lake)
 
 
 def add_in_transaction(session: Session, step: Callable[[Session], None]) -> None:
@@ -237,7 +248,7 @@ def add_in_transaction(session: Session, step: Callable[[Session], None]) -> Non
 
 
 def _add_missing_of_lake(session: Session) -> None:
-    there = columns_there(session, "lake", "main")
+    there = columns_there(session).get("lake.main", {})
     if not there:
         for name, value in _SETTINGS.items():
             session.execute(f"CALL lake.set_option('{name}', '{value}')")

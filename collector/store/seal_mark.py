@@ -337,6 +337,20 @@ def forget_sealed(hot: Session) -> None:
     hot.execute("DELETE FROM books_place")
 
 
+def _sealed_here(hot: Session) -> list[str] | None:
+    """Return what kinds of catalogues this hot file has sealed into; None where an earlier release wrote it."""
+    try:
+        return [kind for (kind,) in hot.rows("SELECT catalogue FROM sealed_here")]
+    except StoreError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+
+
+def _had_lake(hot: Session) -> bool:
+    return bool(hot.rows("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'main' AND table_name = 'books_place'"))
+
+
 def require_lake(hot: Session, path: Path | None, lake: LakeSettings | None) -> None:
     """See that the catalogue that this hot file has sealed into is there, before anybody makes a new one.
 
@@ -345,18 +359,18 @@ def require_lake(hot: Session, path: Path | None, lake: LakeSettings | None) -> 
     """
     if lake is not None and lake.file is None:
         return
-    tables = {name for (name,) in hot.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")}
-    if "sealed_here" in tables and hot.rows("SELECT 1 FROM sealed_here WHERE catalogue = 'postgres'"):
+    sealed = _sealed_here(hot)
+    if sealed is not None and "postgres" in sealed:
         raise StoreError(
             f"the samples of {path} are sealed into a lake whose catalogue is a PostgreSQL database; name the settings "
             "of its server with --config FILE"
         )
     if lake is not None and lake.file is not None and lake.file.exists():
         return
-    if "sealed_here" in tables:
-        has_sealed = bool(hot.rows("SELECT 1 FROM sealed_here"))
+    if sealed is not None:
+        has_sealed = bool(sealed)
     else:  # of an earlier release: its tables for a lake (a file, as one is named), and batches that are nowhere
-        has_sealed = lake is not None and "books_place" in tables and bool(hot.rows(_NOWHERE))
+        has_sealed = lake is not None and _had_lake(hot) and bool(hot.rows(_NOWHERE))
     if has_sealed:
         where = lake.file if lake is not None else f"{path}.lake"
         raise StoreError(f"there is no lake at {where}, and this store has sealed its samples into one: {_out(path)}")
