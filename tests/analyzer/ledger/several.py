@@ -1,6 +1,7 @@
 """Analyzers with a hot file each over one lake: each can begin, book, die, and come back."""
 
 import shutil
+from functools import cached_property
 from pathlib import Path
 
 from analyzer.analysis import analyze
@@ -123,14 +124,24 @@ class Site:
     def __init__(self, folder: Path, lake: LakeSettings) -> None:
         folder.mkdir(exist_ok=True)
         self.fleet = Fleet(Store.open(folder / "collector.duckdb", lake=lake, memory_limit="500MB"))
-        self.a, self.b = Analyzer("a", folder, lake), Analyzer("b", folder, lake)
+        self._folder, self._lake = folder, lake
+
+    @cached_property
+    def a(self) -> Analyzer:
+        """The first."""
+        return Analyzer("a", self._folder, self._lake)
+
+    @cached_property
+    def b(self) -> Analyzer:
+        """The second, which comes when it is first asked for."""
+        return Analyzer("b", self._folder, self._lake)
 
     def __enter__(self) -> "Site":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for analyzer in (self.a, self.b):
-            analyzer.close()
+        for name in {"a", "b"} & vars(self).keys():
+            vars(self)[name].close()
         self.fleet.store.close()
 
 
