@@ -1,5 +1,6 @@
 """Every command reads and writes the lake of its server, wherever that lies; or it refuses, and says what to name."""
 
+import argparse
 import contextlib
 import json
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from analyzer.interfaces.cli.command import opened
 from analyzer.settings.settings import site_of
 from collector.backup.backup_maker import backups
 from collector.backup.manifest import Layout, point
 from collector.store.books import mirror
-from collector.store.database import open_store
+from collector.store.database import Store, lake_of, open_store
 from dashboards.server.app import ServerConfig, create_server
 from tests.analyzer.ledger.fleet import MONDAY, Fleet, priced
 from tests.analyzer.small_site import small_site
@@ -228,6 +230,21 @@ def test_imports_land_where_the_server_reads(beside: Place, tmp_path: Path) -> N
     config, _ = site_of(None, place.settings)
     with open_store(config) as store, store.session() as session:
         assert session.row("SELECT count(*) FROM lake.main.gpu_samples WHERE node = 'new'") == (2000,)
+
+
+def test_a_command_reads_one_state_of_the_ledger(beside: Place, tmp_path: Path) -> None:
+    """Its figures are of several statements, and a server seals meanwhile: they would not add up."""
+    place = moved(beside, tmp_path / "site")
+    options = argparse.Namespace(store=None, config=place.settings)
+    config, _ = site_of(None, place.settings)
+    count = "SELECT count(*) FROM lake.main.gpu_samples"
+    with opened(options) as reader:
+        (before,) = reader.session.row(count)
+        with Store.open(tmp_path / "other.duckdb", lake=lake_of(config)) as other, other.session() as session:
+            session.execute("INSERT INTO lake.main.gpu_samples SELECT * FROM lake.main.gpu_samples LIMIT 5")
+        assert reader.session.row(count) == (before,)
+    with opened(options) as reader:
+        assert reader.session.row(count) == (before + 5,)
 
 
 def test_a_backup_has_the_lake_or_says_what_it_lacks(place: Place, tmp_path: Path) -> None:

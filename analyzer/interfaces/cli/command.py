@@ -98,14 +98,18 @@ def request_of(what: str, options: argparse.Namespace) -> Request:
 
 @contextmanager
 def opened(options: argparse.Namespace, step_log: StepTime | None = None) -> "Iterator[Reader]":
-    """Yield a reader of the store that --store and --config name, or the settings."""
+    """Yield a reader of the store that --store and --config name, or the settings; it reads one state."""
     from analyzer.reports.reader import (
         Reader,  # all readings there are: a plan of a file alone needs none of them
     )
     from collector.store.database import open_for_command
 
     config, settings = site_of(options.store, options.config)
-    with open_for_command(config, read_only=True) as store, believing(store) as session:
+    with (
+        open_for_command(config, read_only=True) as store,
+        believing(store) as session,
+        session.transaction(),  # of one catalogue, which each statement by itself would ask anew
+    ):
         yield Reader(session, settings, step_log=step_log)
 
 
