@@ -341,7 +341,8 @@ class Reader:
         for start in sorted(known, reverse=True)[:_WEEKS_MOST]:
             yield self.offer(known[start])
         days = self.period(ALARMS_PERIOD)
-        yield Offer(self.all_advice(self.findings(days), days, of_run=True), self.findings(days), days)
+        found, what = self.findings(days), ("offered by alarms", days.start, days.end)
+        yield Offer(self.once(what, lambda: self.all_advice(found, days, of_run=True)), found, days)
         first, last = self.session.row("SELECT min(hour), max(hour) FROM ledger_hours")
         week = None if last is None else self.calendar.week_of(last)
         for _ in range(_WEEKS_MOST):
