@@ -13,14 +13,14 @@ from tests.collector.lake.test_tiers_hostile_rows import EVIL, value
 SAMPLES = tuple(name for name, table in TABLES.items() if {"node", "started_at", "ended_at"} <= set(table.names))
 
 
-def told(seed: int, *, hostile: bool) -> Fleet:
-    """Return the site, not analysed yet; with a host beside it that owns a GPU, and whose floats are no device's."""
+def told(seed: int | None = None) -> Fleet:
+    """Return the site, not analysed yet, and beside it a host that owns a GPU; by a seed its floats are no device's."""
     fleet, draw = Fleet(), random.Random(seed)
     make_tier_tables(fleet.store)
     fill(fleet)
     fleet.own(EVIL, ["evil0"])
     fleet.hold("evil", EVIL, ["evil0"], MONDAY, MONDAY + HOUR)
-    for name in SAMPLES if hostile else ():
+    for name in () if seed is None else SAMPLES:
         table = TABLES[name]
         floats = [column for column in table.columns if column.type == "float64"]
         for at in range(MONDAY, MONDAY + HOUR, MINUTE):
@@ -32,13 +32,19 @@ def told(seed: int, *, hostile: bool) -> Fleet:
     return fleet
 
 
+@pytest.fixture(scope="module")
+def mine() -> list[tuple[object, ...]]:
+    """What is booked of the others where that host says nothing."""
+    alone = told()
+    alone.analyze(now=NOW)
+    return [row for row in alone.rows() if EVIL not in row]
+
+
 @pytest.mark.parametrize("seed", range(2))
-def test_absurd_rows_of_one_host_leave_the_ledger_of_others_as_it_is(seed: int) -> None:
+def test_absurd_rows_of_one_host_leave_the_ledger_of_others_as_it_is(seed: int, mine: list[tuple[object, ...]]) -> None:
     """The door takes none of them; a store that is older than its rules may hold them, and one pass books for all."""
-    alone, beside = told(seed, hostile=False), told(seed, hostile=True)
-    for fleet in (alone, beside):
-        fleet.analyze(now=NOW)
+    beside = told(seed)
+    beside.analyze(now=NOW)
     assert len(SAMPLES) > 6
-    mine = [row for row in alone.rows() if EVIL not in row]
     assert len(mine) > 10
     assert [row for row in beside.rows() if EVIL not in row] == mine
