@@ -522,15 +522,23 @@ def test_a_log_that_stopped_says_nothing_of_the_time_between(tmp_path: Path) -> 
     assert found.joules == pytest.approx(58 * 300)
 
 
-def ledger_of(tmp_path: Path, name: str, *files: Path) -> list[tuple[object, ...]]:
-    """Import files one after another, analyze, and return the ledger."""
-    store = tmp_path / f"{name}.duckdb"
-    for file in files:
-        assert gpuledger.main(["import", str(file), "--node", "ws1", "--store", str(store)]) == 0
+LEDGER = ("ledger", "energy_amounts", "activity_amounts", "runs", "run_gpus", "run_timeline")
+
+
+def ledgers_of(store: Path, files: dict[str, Sequence[Path]]) -> dict[str, list[tuple[object, ...]]]:
+    """Import the files of each host one after another, analyze, and return the ledger of each, without its name."""
+    for host, each in files.items():
+        for file in each:
+            assert gpuledger.main(["import", str(file), "--node", host, "--store", str(store)]) == 0
     assert gpuledger.main(["admin", "analyze", "--store", str(store)]) == 0
+    found: dict[str, list[tuple[object, ...]]] = {host: [] for host in files}
     with Store.open(store, read_only=True) as opened, opened.session() as session:
-        tables = ("ledger", "energy_amounts", "activity_amounts", "runs", "run_gpus", "run_timeline")
-        return [(table, *row) for table in tables for row in session.rows(f"FROM {table} ORDER BY ALL")]
+        for table in LEDGER:
+            for row in session.rows(f"FROM {table} ORDER BY ALL"):
+                (host,) = [host for host in files if host in repr(row)]
+                own = (cell.replace(host, "") if isinstance(cell, str) else cell for cell in row)
+                found[host].append((table, *own))
+    return found
 
 
 def test_half_a_log_and_then_the_whole_is_the_whole(tmp_path: Path) -> None:
@@ -542,9 +550,17 @@ def test_half_a_log_and_then_the_whole_is_the_whole(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         files[name] = tmp_path / name / "gpu_log.csv"
         files[name].write_text("\n".join(each) + "\n")
-    right = ledger_of(tmp_path, "once", files["whole"])
-    for name, order in {"grown": ("half", "whole"), "late": ("end", "whole"), "over": ("half", "end", "mixed")}.items():
-        assert ledger_of(tmp_path, f"{name}_s", *(files[each] for each in order)) == right, name
+    orders = {
+        "once": ("whole",),
+        "grown": ("half", "whole"),
+        "late": ("end", "whole"),
+        "over": ("half", "end", "mixed"),
+    }
+    landed_as = {f"host-{name}": [files[each] for each in order] for name, order in orders.items()}
+    found = ledgers_of(tmp_path / "s.duckdb", landed_as)
+    right = found["host-once"]
+    assert {row[0] for row in right} == set(LEDGER)
+    assert {host: rows for host, rows in found.items() if rows != right} == {}
 
 
 def test_a_log_is_no_run_where_the_store_knows_who_held_the_gpu(tmp_path: Path) -> None:
