@@ -13,6 +13,7 @@ from collector.store.database import Store
 from gpuledger import COMMANDS, main
 from tests.analyzer.reports import example_week
 from tests.docs.commands import PAGES, ROOT, Shown, blocks, first_yaml, mentions
+from tests.operations.commands import said
 
 # What needs a world that is not here; each is run by tests of its own.
 ELSEWHERE = {
@@ -38,7 +39,7 @@ ELSEWHERE = {
 }
 # A running server, a run's output, recordings, runs of two weeks, a language model.
 WORDS = ("--server", "--log ", ".json", "--at ", "--from-text ")
-ALL = [shown for page in PAGES for shown in blocks(page)]
+ALL = {shown.text: shown for page in PAGES for shown in blocks(page)}.values()  # each once, however often it is shown
 HERE = [one for one in ALL if one.name not in ELSEWHERE and not any(word in f"{one.text} " for word in WORDS)]
 
 
@@ -97,25 +98,31 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def finding(site: Path) -> str:
+    """Return the id of the first finding in the list."""
+    _, told, _ = said(["findings", "--store", str(site / "gpuledger.duckdb"), "--plain"])
+    return str(re.findall(r"\bf-[a-z0-9]{5,}", told)[0])
+
+
 @pytest.mark.parametrize("shown", HERE, ids=lambda one: f"{one.page}: {one.text}")
 def test_it_does_what_it_is_shown_for(
-    site: Path, shown: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: Path, finding: str, shown: Shown, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it stands in the document, but for ids, files and days that only the reader knows."""
     monkeypatch.chdir(site)
     monkeypatch.setenv("GPULEDGER_COLLECTOR_STORE", str(site / "gpuledger.duckdb"))
-    words = [_known(word, site, capsys, restores=shown.name == "admin restore") for word in shown.words]
+    ids = [finding if re.fullmatch(r"f-\w{5}", word) else word for word in shown.words]
+    words = [_known(word, site, capsys, restores=shown.name == "admin restore") for word in ids]
     code = main(words)
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert code == 0 or (code == 1 and ("--check" in words or "verify" in words)), (
-        f"gpuledger {' '.join(words)}: {said.err or said.out}"
+        f"gpuledger {' '.join(words)}: {printed.err or printed.out}"
     )
 
 
 def _known(word: str, site: Path, capsys: pytest.CaptureFixture[str], *, restores: bool) -> str:
     """Return what the reader would write in the place of a word."""
-    if re.fullmatch(r"f-\w{5}", word):
-        return _id("f", site, capsys)
     if word == "7fk3q2zx":
         main(["admin", "access", "add", "--role", "read", "--name", "of the documents"])
         main(["admin", "access", "list"])
@@ -127,12 +134,6 @@ def _known(word: str, site: Path, capsys: pytest.CaptureFixture[str], *, restore
         "80417": "81500",
         "2026-10": "2026-11",
     }.get(word, word)
-
-
-def _id(prefix: str, site: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    main(["findings", "--store", str(site / "gpuledger.duckdb"), "--plain"])
-    found = re.findall(rf"\b{prefix}-[a-z0-9]{{5,}}", capsys.readouterr().out)
-    return str(found[0])
 
 
 def test_nothing_is_left_out_without_a_place_where_it_is_run() -> None:
