@@ -5,7 +5,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -525,7 +525,7 @@ def test_a_log_that_stopped_says_nothing_of_the_time_between(tmp_path: Path) -> 
 LEDGER = ("ledger", "energy_amounts", "activity_amounts", "runs", "run_gpus", "run_timeline")
 
 
-def ledgers_of(store: Path, files: dict[str, Sequence[Path]]) -> dict[str, list[tuple[object, ...]]]:
+def ledgers_of(store: Path, files: Mapping[str, Sequence[Path]]) -> dict[str, list[tuple[object, ...]]]:
     """Import the files of each host one after another, analyze, and return the ledger of each, without its name."""
     for host, each in files.items():
         for file in each:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -86,6 +87,21 @@ def shown(place: Place, path: Path, layout: TextLayout) -> str:
     return said.getvalue()
 
 
+@dataclass(frozen=True)
+class Brought:
+    """A store into which the two hours were brought once, in a folder of its own, and the screen that this showed."""
+
+    path: Path
+    screen: str
+
+
+@pytest.fixture(scope="module")
+def brought(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Brought:
+    """Return what is read by those who ask what an import leaves, and copied by those who import again."""
+    path = tmp_path_factory.mktemp("brought") / "a.duckdb"
+    return Brought(path, shown(place, path, TextLayout(80)))
+
+
 def _options(**more: object) -> argparse.Namespace:
     return argparse.Namespace(slurm_cluster=None, cluster="mini", timezone="", config=None, **more)
 
@@ -97,17 +113,17 @@ def run(*words: str) -> tuple[int, str]:
     return code, said.getvalue()
 
 
-def test_the_screen_is_the_one_that_was_drawn(place: Place, tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+def test_the_screen_is_the_one_that_was_drawn(
+    place: Place, brought: Brought, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
     """On a terminal with its bar, and in a pipe as ASCII of the same columns."""
-    golden("import_prometheus.txt", shown(place, tmp_path / "a.duckdb", TextLayout(80)))
-    (tmp_path / "pipe").mkdir()
-    golden("import_prometheus_ascii.txt", shown(place, tmp_path / "pipe" / "a.duckdb", TextLayout(80, ascii=True)))
+    golden("import_prometheus.txt", brought.screen)
+    golden("import_prometheus_ascii.txt", shown(place, tmp_path / "a.duckdb", TextLayout(80, ascii=True)))
 
 
-def test_the_ledger_is_that_of_the_truth(place: Place, tmp_path: Path) -> None:
+def test_the_ledger_is_that_of_the_truth(place: Place, brought: Brought) -> None:
     """GPU-hours owned to the millisecond, held and idle within a scrape of every edge; nobody's only the sharers'."""
-    path = tmp_path / "store.duckdb"
-    shown(place, path, TextLayout())
+    path = brought.path
     true, booked = truth_of([place.fleet]), ledger_of(path)
     assert sum(booked.values()) == sum(true.values()) == 16 * SPAN
     shared = SPAN - 60 * 60_000  # two runs share a GPU; accounting cannot say which, so nobody has it
@@ -117,12 +133,11 @@ def test_the_ledger_is_that_of_the_truth(place: Place, tmp_path: Path) -> None:
     assert placed / held > 0.999
 
 
-def test_brought_twice_it_counts_once(place: Place, tmp_path: Path) -> None:
+def test_brought_twice_it_counts_once(place: Place, brought: Brought, tmp_path: Path) -> None:
     """Samples, allocations, ownership: the second run of the command finds all of it there."""
-    path = tmp_path / "store.duckdb"
-    first = shown(place, path, TextLayout())
+    path = shutil.copytree(brought.path.parent, tmp_path / "again") / brought.path.name
     before = _counts(path)
-    assert shown(place, path, TextLayout()) == first
+    assert shown(place, path, TextLayout(80)) == brought.screen
     assert _counts(path) == before
 
 
@@ -132,11 +147,9 @@ def _counts(path: Path) -> list[tuple[object, ...]]:
         return [session.row(f"SELECT '{table}', count(*) FROM {table}") for table in tables]
 
 
-def test_nothing_of_a_history_is_closed_by_making_its_ledger(place: Place, tmp_path: Path) -> None:
+def test_nothing_of_a_history_is_closed_by_making_its_ledger(brought: Brought) -> None:
     """What comes later of the same weeks (another scheduler, a file) must change them, and not be a correction."""
-    path = tmp_path / "store.duckdb"
-    shown(place, path, TextLayout())
-    with Store.open(path, read_only=True) as store, store.session() as session:
+    with Store.open(brought.path, read_only=True) as store, store.session() as session:
         assert session.row("SELECT count(*) FROM ledger_hours WHERE status IN ('closed', 'final')") == (0,)
 
 
