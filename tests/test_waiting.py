@@ -18,6 +18,7 @@ CLOCKS = {
     "time": ("sleep", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time"),
     "asyncio": ("sleep",),
 }
+ASKED = {name for names in CLOCKS.values() for name in names}
 IN_A_SCRIPT = re.compile(r"\bsleep\((?!0\))|\bsleep \d|\b(monotonic|perf_counter|process_time)\(|/proc/self/fd")
 
 LIVES = "a process that lives until it is killed"
@@ -51,13 +52,14 @@ CLOCKS_IN_TESTS = {
 def clocks(path: Path) -> Iterator[str]:
     """Yield where a file looks at a clock, in its own words or in those of a script that it starts."""
     tree = ast.parse(path.read_text("utf-8"), str(path))
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    turns = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_a_turn(node)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    turns = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _is_a_turn(node)}
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module in CLOCKS:
             yield from (f"{node.lineno} {each.name}" for each in node.names if each.name in CLOCKS[node.module])
-        elif isinstance(node, ast.Attribute) and node.attr in CLOCKS.get(ast.unparse(node.value), ()):
-            if id(node) not in turns:
+        elif isinstance(node, ast.Attribute) and node.attr in ASKED:
+            if node.attr in CLOCKS.get(ast.unparse(node.value), ()) and id(node) not in turns:
                 yield f"{node.lineno} {ast.unparse(node)}"
         elif isinstance(node, ast.Call) and _pauses(node):
             yield f"{node.lineno} {ast.unparse(node)}"
@@ -67,12 +69,13 @@ def clocks(path: Path) -> Iterator[str]:
 
 def _is_a_turn(call: ast.Call) -> bool:
     """Return whether a call lets the other tasks of a loop go on once, and no time pass."""
-    return [ast.unparse(given) for given in call.args] == ["0"]
+    return len(call.args) == 1 and ast.unparse(call.args[0]) == "0"
 
 
 def _pauses(call: ast.Call) -> bool:
     """Return whether a call waits for an event that nobody sets."""
-    return re.fullmatch(r"(threading\.)?Event\(\)\.wait", ast.unparse(call.func)) is not None
+    waits = isinstance(call.func, ast.Attribute) and call.func.attr == "wait"
+    return waits and re.fullmatch(r"(threading\.)?Event\(\)\.wait", ast.unparse(call.func)) is not None
 
 
 def test_every_look_at_a_clock_has_its_reason() -> None:

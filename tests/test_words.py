@@ -69,15 +69,15 @@ FOREIGN = ("analyzer/charts/plotly.min.js", "LICENSES/", "CHANGELOG.md", "bench/
 
 def _strings(path: Path) -> Iterator[str]:
     """Yield the strings of a module that are not docstrings; of an f-string, its text with {} for values."""
-    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(ast.parse(path.read_text())))
     held = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             held |= {id(part) for part in node.values}
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
