@@ -1,10 +1,10 @@
 """One verdict a window: what goes before what, and that a verdict never divides more than there is."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from analyzer.ledger.causes.exchange import usual
 from analyzer.ledger.classifier import Classifier
@@ -13,6 +13,7 @@ from analyzer.ledger.windows import RunFacts, RunWindow, Verdict
 from analyzer.period import WINDOW_MS
 from analyzer.states import BOOKINGS
 from tests.analyzer.windows import GPUS, facts, stalled, window
+from tests.campaign import cases
 
 LIMITS = Thresholds()
 LINKS: dict[str, Any] = {"nvlink_kb": GPUS * WINDOW_MS * 100}
@@ -24,18 +25,22 @@ def judge(windows: list[RunWindow], known: RunFacts, in_rack_rate: int | None = 
     return seen.verdicts(len(windows), in_rack_rate, usual(windows))
 
 
-permille = st.integers(0, 1000)
-unknown = st.none() | permille
-amount = st.none() | st.integers(0, 2**50)
+def permille(draw: Random, most: int = 1000) -> int:
+    """Draw a share of time; now and then none or all of it."""
+    return draw.choice((0, most, *(draw.randint(0, most) for _ in range(6))))
 
 
-@st.composite
-def any_window(draw: st.DrawFn, number: int = 0) -> RunWindow:
+def maybe(draw: Random, least: int, most: int) -> int | None:
+    """Draw a figure that is not always known."""
+    return draw.choice((None, draw.randint(least, most)))
+
+
+def any_window(draw: Random, number: int = 0) -> RunWindow:
     """Return a window with any figures that samples could give."""
-    gpus = draw(st.integers(1, 16))
-    ms = draw(st.integers(1, gpus * WINDOW_MS))
-    still = draw(permille)
-    most = draw(permille)
+    gpus = draw.randint(1, 16)
+    ms = draw.randint(1, gpus * WINDOW_MS)
+    still = permille(draw)
+    most = permille(draw)
     gauges: tuple[str, ...] = (
         "utilization",
         "tensor",
@@ -51,69 +56,70 @@ def any_window(draw: st.DrawFn, number: int = 0) -> RunWindow:
         number,
         gpus=gpus,
         ms=ms,
-        sm_ms=draw(st.sampled_from((0, ms))),
-        shares_ms=draw(st.sampled_from((0, ms))),
-        activity=draw(permille),
+        sm_ms=draw.choice((0, ms)),
+        shares_ms=draw.choice((0, ms)),
+        activity=permille(draw),
         still=still,
-        short=draw(st.integers(0, 1000 - still)),
+        short=permille(draw, 1000 - still),
         slowed_most=most,
-        slowed_least=draw(st.integers(0, most)),
-        slowest_gpu=draw(st.sampled_from((None, "G3"))),
-        nodes=draw(st.integers(1, 4)),
-        workers=draw(st.none() | st.integers(0, 64)),
-        dips=draw(st.none() | st.integers(0, 9)),
-        refills=draw(st.none() | st.integers(0, 9)),
-        **{name: draw(unknown) for name in gauges},
-        **{name: draw(amount) for name in amounts},
+        slowed_least=permille(draw, most),
+        slowest_gpu=draw.choice((None, "G3")),
+        nodes=draw.randint(1, 4),
+        workers=maybe(draw, 0, 64),
+        dips=maybe(draw, 0, 9),
+        refills=maybe(draw, 0, 9),
+        **{name: draw.choice((None, permille(draw))) for name in gauges},
+        **{name: draw.choice((None, 0, draw.randint(0, 2 ** draw.randint(0, 50)))) for name in amounts},
     )
 
 
-any_facts = st.builds(
-    RunFacts,
-    run_id=st.just("slurm/alpha/1"),
-    stage=st.sampled_from(("training", "serving", "interactive", "evaluation")),
-    gpus=st.integers(1, 16),
-    nodes=st.integers(1, 4),
-    racks=st.none() | st.integers(1, 4),
-)
+def any_facts(draw: Random) -> RunFacts:
+    """Return what may be known of a run."""
+    stage = draw.choice(("training", "serving", "interactive", "evaluation"))
+    nodes, racks = draw.randint(1, 4), maybe(draw, 1, 4)
+    return RunFacts(run_id="slurm/alpha/1", stage=stage, gpus=draw.randint(1, 16), nodes=nodes, racks=racks)
 
 
-@settings(max_examples=150)
-@given(st.data(), any_facts, st.none() | st.integers(1, 2**40), st.integers(0, 5))
-def test_a_verdict_never_divides_more_than_there_is(
-    data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
-) -> None:
+def any_rate(draw: Random) -> int | None:
+    """Return what a node sends within a rack, in bytes per second, where that is known."""
+    return draw.choice((None, draw.randint(1, 2 ** draw.randint(0, 40))))
+
+
+@pytest.mark.parametrize("seeds", cases(3_000, here=300))
+def test_a_verdict_never_divides_more_than_there_is(seeds: range) -> None:
     """Parts of the shortfall sum to at most all of it, and what is named is a state that people are shown."""
-    windows = [data.draw(any_window(number)) for number in range(count)]
-    verdicts = judge(windows, known, in_rack_rate)
     words = {(booking.state, booking.cause) for booking in BOOKINGS}
-    assert [verdict.window_ms for verdict in verdicts] == [w.window_ms for w in windows]
-    for verdict in verdicts:
-        assert verdict.straggler_permille >= 0
-        assert verdict.cross_rack_permille >= 0
-        assert verdict.straggler_permille + verdict.cross_rack_permille <= 1000
-        assert verdict.steady_permille >= 0
-        assert verdict.lagging_permille >= 0
-        assert verdict.steady_permille + verdict.lagging_permille <= 1000
-        assert verdict.input_cause is None or ("starved", verdict.input_cause) in words
-        assert verdict.input_cause is None or verdict.input_confidence != "low"
-        assert not (verdict.is_underused and verdict.is_exchanging)
-        assert not verdict.is_underused or ("underused", verdict.underused_cause) in words
-        assert ("productive", verdict.work) in words
-        assert Verdict.from_json(verdict.as_json()) == verdict
+    for seed in seeds:
+        draw = Random(seed)
+        windows = [any_window(draw, number) for number in range(draw.randint(0, 5))]
+        verdicts = judge(windows, any_facts(draw), any_rate(draw))
+        assert [verdict.window_ms for verdict in verdicts] == [w.window_ms for w in windows], seed
+        for verdict in verdicts:
+            assert verdict.straggler_permille >= 0, seed
+            assert verdict.cross_rack_permille >= 0, seed
+            assert verdict.straggler_permille + verdict.cross_rack_permille <= 1000, seed
+            assert verdict.steady_permille >= 0, seed
+            assert verdict.lagging_permille >= 0, seed
+            assert verdict.steady_permille + verdict.lagging_permille <= 1000, seed
+            assert verdict.input_cause is None or ("starved", verdict.input_cause) in words, seed
+            assert verdict.input_cause is None or verdict.input_confidence != "low", seed
+            assert not (verdict.is_underused and verdict.is_exchanging), seed
+            assert not verdict.is_underused or ("underused", verdict.underused_cause) in words, seed
+            assert ("productive", verdict.work) in words, seed
+            assert Verdict.from_json(verdict.as_json()) == verdict, seed
 
 
-@settings(max_examples=150)
-@given(st.data(), any_facts, st.none() | st.integers(1, 2**40), st.integers(1, 5))
-def test_without_sm_activity_waiting_for_input_is_at_most_medium(
-    data: st.DataObject, known: RunFacts, in_rack_rate: int | None, count: int
-) -> None:
+@pytest.mark.parametrize("seeds", cases(3_000, here=300))
+def test_without_sm_activity_waiting_for_input_is_at_most_medium(seeds: range) -> None:
     """The reports print so of GPUs that tell NVML's utilization alone (analyzer/interfaces/text/week_text.py).
 
     It is not so of all that is booked there: idle GPUs, clocks that were held down and hangs are told by other signs.
     """
-    windows = [replace(data.draw(any_window(number)), sm_ms=0) for number in range(count)]
-    assert all(verdict.input_confidence != "high" for verdict in judge(windows, known, in_rack_rate))
+    for seed in seeds:
+        draw = Random(seed)
+        windows = [replace(any_window(draw, number), sm_ms=0) for number in range(draw.randint(1, 5))]
+        verdicts = judge(windows, any_facts(draw), any_rate(draw))
+        assert all(verdict.input_confidence != "high" for verdict in verdicts), seed
 
 
 def test_with_sm_activity_waiting_for_input_can_be_high() -> None:
@@ -124,10 +130,11 @@ def test_with_sm_activity_waiting_for_input_can_be_high() -> None:
     assert {one.input_confidence for one in judge(alone, facts())} == {"medium"}
 
 
-@given(any_window())
-def test_a_window_comes_back_from_the_store_as_it_was(given_window: RunWindow) -> None:
+def test_a_window_comes_back_from_the_store_as_it_was() -> None:
     """Evidence is told from what was kept: an unknown figure must not come back as 0."""
-    assert RunWindow.from_json(given_window.as_json()) == given_window
+    for seed in range(100):
+        kept = any_window(Random(seed))
+        assert RunWindow.from_json(kept.as_json()) == kept, seed
 
 
 def one(stage: str = "training", **values: Any) -> Verdict:
