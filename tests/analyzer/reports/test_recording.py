@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
@@ -23,6 +25,7 @@ from analyzer.reports.host_side import RecordingReport
 from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout, picture
 from tests.analyzer.reports.example_recording import write_recording
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,20 @@ def test_a_run_that_tells_its_steps_finds_them_again(tmp_path: Path) -> None:
     assert "1,200 steps, 8.38 million tokens (said by the run)" in recording_text(told, TextLayout())
     assert told.run is not None
     assert ("1,200 steps (said by the run)", "") in head_pairs(told.run)
+
+
+def test_a_report_without_gpus_loads_nothing_that_judges_runs(recordings: Path) -> None:
+    """Most commands have no GPU, or are over at once: half of their report's time went to load what judges runs."""
+    code = (
+        "import sys, gpuledger\n"
+        f"assert gpuledger.main(['report', 'recording', {str(recordings / 'no_gpu.json')!r}]) == 0\n"
+        "heavy = {'pydantic', 'jinja2', 'plotly', 'analyzer.analysis', 'analyzer.reports.run', 'analyzer.findings'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert ran.returncode == 0, ran.stderr
+    assert "No GPU was watched" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_what_a_killed_watcher_left_counts(judged: Callable[..., RecordingReport]) -> None:
