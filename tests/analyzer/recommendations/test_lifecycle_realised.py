@@ -249,39 +249,50 @@ def test_what_ran_through_the_change_is_not_counted_on_both_sides(session: Sessi
     assert (came.outcome.before, came.outcome.after) == (2, 9)
 
 
-def imported(after_hours: int, *, steps: int | None = None, gpus_after: int = 1) -> Fleet:
-    """Return a site of job history: thirty runs of ten hours, then thirty of fewer, and nothing was changed."""
+@pytest.fixture(scope="module")
+def imported() -> Fleet:
+    """Three sites of job history: thirty runs of ten hours, then thirty of half as many, and nothing was changed.
+
+    Runs say nothing of their work, or their steps, or their steps on twice the GPUs.
+    """
     fleet = Fleet()
-    fleet.own("n1", [f"{name}{place}" for name in "GH" for place in range(30)])
     with fleet.together():
-        for number in range(60):
-            is_after = number >= 30
-            begin = (NEXT_MONDAY if is_after else MONDAY) + (number % 30) * HOUR
-            hours = after_hours + number % 2 if is_after else 10 + number % 2
-            run = f"slurm/alpha/{100 + number}"
-            gpus = [f"{name}{number % 30}" for name in "GH"[: gpus_after if is_after else 1]]
-            more = {"name": "vit-large", "exit_status": "completed"}
-            fleet.hold(run, "n1", gpus, begin, begin + hours * HOUR, **more)
-            if steps is not None:
-                said = {"node": "n1", "run_id": run, "started_at": begin, "ended_at": begin + hours * HOUR}
-                fleet.add("progress", [said | {"steps": steps * hours}])
+        _history(fleet, "silent")
+        _history(fleet, "told", steps=1000)
+        _history(fleet, "wider", steps=1000, gpus_after=2)
     return analysed(fleet)
 
 
-def came_of(fleet: Fleet) -> Realised:
-    """Return what came of a change that somebody says was made between the two weeks."""
-    runs = tuple(f"slurm/alpha/{100 + each}" for each in range(30))
+def _history(fleet: Fleet, name: str, *, steps: int | None = None, gpus_after: int = 1) -> None:
+    gpus = [[f"{name}-{row}{place}" for row in range(2)] for place in range(30)]
+    fleet.own(name, [gpu for both in gpus for gpu in both])
+    for number in range(60):
+        is_after = number >= 30
+        begin = (NEXT_MONDAY if is_after else MONDAY) + (number % 30) * HOUR
+        hours = (5 if is_after else 10) + number % 2
+        run, held = f"slurm/alpha/{name}{number}", gpus[number % 30][: gpus_after if is_after else 1]
+        fleet.hold(run, name, held, begin, begin + hours * HOUR, name=name, exit_status="completed")
+        if steps is not None:
+            said = {"node": name, "run_id": run, "started_at": begin, "ended_at": begin + hours * HOUR}
+            fleet.add("progress", [said | {"steps": steps * hours}])
+
+
+def came_of(fleet: Fleet, name: str) -> Realised:
+    """Return what came of a change that somebody says was made to these runs between the two weeks."""
+    runs = tuple(f"slurm/alpha/{name}{each}" for each in range(30))
     with fleet.store.session() as session:
-        one = prediction("loader_settings", run_ids=runs, subject="vit-large (30)")
+        session.execute("BEGIN")
+        one = prediction("loader_settings", run_ids=runs, subject=f"{name} (30)")
         add_predictions(session, [one])
         add_word(session, Word("w", one.recommendation_id, one.id, "accepted", None, NEXT_MONDAY, "me", END, None))
         (came,) = all_realised(session, lifecycle_statuses(session))
+        session.execute("ROLLBACK")
     return came
 
 
-def test_shorter_runs_are_no_saving_while_nobody_knows_what_they_did() -> None:
+def test_shorter_runs_are_no_saving_while_nobody_knows_what_they_did(imported: Fleet) -> None:
     """Thirty runs of half the length may have done half the work: no amount, and no case to learn from."""
-    came = came_of(imported(after_hours=5))
+    came = came_of(imported, "silent")
     assert came.outcome.standing == "not_provable"
     assert (came.outcome.before, came.outcome.after) == (30, 30)
     assert "steps, samples or tokens" in came.outcome.why
@@ -291,16 +302,16 @@ def test_shorter_runs_are_no_saving_while_nobody_knows_what_they_did() -> None:
     assert told.startswith("not provable: nothing shows that the runs did equal work")
 
 
-def test_half_the_work_in_half_the_time_is_no_saving() -> None:
+def test_half_the_work_in_half_the_time_is_no_saving(imported: Fleet) -> None:
     """Where the runs say their steps, those decide, and not how long they took."""
-    came = came_of(imported(after_hours=5, steps=1000))
+    came = came_of(imported, "told")
     assert came.outcome.unit == "steps"
     assert came.outcome.effect is not None
     assert came.outcome.standing == "no_effect"
 
 
-def test_steps_on_other_gpus_are_not_the_same_steps() -> None:
+def test_steps_on_other_gpus_are_not_the_same_steps(imported: Fleet) -> None:
     """A step of two GPUs is twice the batch, or half of it each: only samples or tokens say."""
-    came = came_of(imported(after_hours=5, steps=1000, gpus_after=2))
+    came = came_of(imported, "wider")
     assert came.outcome.standing == "not_provable"
     assert "a step of 2 GPUs may be a different amount of work than one of 1" in came.outcome.why
