@@ -127,8 +127,7 @@ def show_believed(session: "Session") -> None:
     """
     for macro in _AMOUNTS:
         session.execute(macro)
-    (path,) = session.row("SELECT current_setting('search_path')")
-    place, books = _places(path)
+    place, books = _places(session.search_path)
     if _is_doubted(session, place):
         for name, sql in _BELIEF.items():
             session.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {sql.format(place=place, books=books, own='')}")

@@ -118,8 +118,7 @@ def hide_unwritten(session: "Session") -> None:
     Raises:
         StoreError: the catalogue does not answer.
     """
-    (path,) = session.row("SELECT current_setting('search_path')")
-    if not path.startswith("lake."):
+    if not session.search_path.startswith("lake."):
         return
     columns = declared()
     unwritten = TABLES.keys() - tables_with_rows(session, "main")
@@ -141,8 +140,7 @@ _EMPTY_BOOKS = " UNION ALL ".join(
 
 def know_empty(session: "Session") -> None:
     """Note which tables of the store have no row; beside a lake, which says it of the contract's, of the ledger's."""
-    (path,) = session.row("SELECT current_setting('search_path')")
-    lake, _, own = path.rpartition(",")
+    lake, _, own = session.search_path.rpartition(",")
     if not lake:
         session.without_rows |= {table for (table,) in session.rows(_EMPTY, [own])}
     elif own.startswith("lake."):  # the hot file is another process's

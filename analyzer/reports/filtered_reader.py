@@ -27,7 +27,6 @@ from analyzer.reports.reader import AboutRuns, Reader
 from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.reports.savings import SavingsReport, checked, savings_report
 from analyzer.reports.week import WeekReport
-from collector.store.session import literal
 
 if TYPE_CHECKING:
     from analyzer.reports.request import LedgerFilter
@@ -46,9 +45,9 @@ _RUN_COLUMNS = {
 @contextmanager
 def confined(whole: "Session", part: "LedgerFilter") -> "Iterator[Session]":
     """Yield another session on the same store, in one snapshot, that sees this part alone."""
-    (path,) = whole.row("SELECT current_setting('search_path')")
+    path = whole.search_path
     with whole.another() as own:
-        own.execute(f"SET search_path = {literal(path)}")
+        own.search(path)
         confine(own, part)
         with own.transaction():
             yield own
@@ -97,8 +96,8 @@ def _of_closed(places: "dict[str, str]", part: "LedgerFilter") -> Iterator[tuple
 
 def _tables(session: "Session") -> dict[str, tuple[str, bool]]:
     """Return of every table that an unqualified name leads to where it is, and whether its rows name a run."""
-    path, home = session.row("SELECT current_setting('search_path'), current_database()")
-    order = [place.strip().replace('"', "") for place in path.split(",") if place.strip()] or [f"{home}.main"]
+    order = [place.strip().replace('"', "") for place in session.search_path.split(",") if place.strip()]
+    order = order or [f"{session.row('SELECT current_database()')[0]}.main"]
     rows = session.rows(
         """
         SELECT database_name, schema_name, table_name, bool_or(column_name = 'run_id') FROM duckdb_columns()

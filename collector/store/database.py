@@ -130,7 +130,7 @@ class Store:
             return self.hot_session()
         session = Session(self._cursor(), self._settle)
         try:
-            session.execute(f"SET search_path = '{self.search_path}'")
+            session.search(self.search_path)
         except StoreError as error:  # DuckLake reads its tables here
             session.close()
             raise named_damage(self.lake, error) from error
@@ -156,7 +156,7 @@ class Store:
                         for statement in views(path):
                             session.execute(statement)
                 self._made[name] = mark
-            session.execute(f"SET search_path = '{name}.main,{path}'")
+            session.search(f"{name}.main,{path}")
         except StoreError:
             session.close()
             raise

@@ -68,6 +68,7 @@ def _refused(what: str, error: duckdb.Error) -> StoreError:
     return StoreError(f"{what}: {text}")
 
 
+_FUNCTIONS = "system.main,"
 _WORD = re.compile(r"\w+")
 
 
@@ -121,6 +122,15 @@ class Session:
     def close(self) -> None:
         """Give the cursor back."""
         self._cursor.close()
+
+    @property
+    def search_path(self) -> str:
+        """Where tables are looked for, in order, as search() was told."""
+        return str(self.row("SELECT current_setting('search_path')")[0]).removeprefix(_FUNCTIONS)
+
+    def search(self, path: str) -> None:
+        """Look for tables in these places; DuckDB's own functions come first, or a lake is asked for each of them."""
+        self.execute(f"SET search_path = {literal(_FUNCTIONS + path)}")
 
     def another(self) -> "Session":
         """Return a cursor on the same store that takes no part in this one's transaction."""

@@ -99,6 +99,17 @@ def test_of_a_ledger_beside_a_lake_what_has_rows_is_not_known_to_be_empty(fleet:
                 assert {"checkpoints", "served_amounts"} <= session.without_rows <= {*DATED, *AMOUNTS}
 
 
+def test_functions_over_own_tables_do_not_look_at_the_lake(fleet: Fleet) -> None:
+    """Its state is that of the first look: a statement that asks it waits for a network in a fleet."""
+    with fleet.store.session() as reading, fleet.store.session() as writing:
+        assert reading.search_path == fleet.store.search_path
+        reading.execute("CREATE TEMP TABLE own AS SELECT 1 AS a")
+        with reading.transaction():
+            assert reading.row("SELECT sum(a + 1), max(upper(a::VARCHAR)) FROM own WHERE a > 0") == (2, "1")
+            writing.execute("INSERT INTO lake.main.services_seen VALUES ('slurm/alpha/1', 1, 2, 'm', 'm')")
+            assert reading.row("SELECT count(*) FROM services_seen") == (1,)
+
+
 def test_nothing_is_hidden_in_a_store_without_a_lake() -> None:
     """What is planned there is planned faster than views are made."""
     with Store.open(None) as store, store.session() as session:
