@@ -22,6 +22,7 @@ from tests.watchdog import MARK, processes
 QUIET_MINUTES_MAX = 10
 BUSY_PROCESSES = 2
 GONE_SECONDS = 5.0  # after a kill
+_TOLD = 8_000  # characters
 CLOSING = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ \w+ in [\d.]+s.*?)(?: =+)?$", re.MULTILINE)
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -35,7 +36,7 @@ class Run:
     closing: str  # pytest's last line
     failed: tuple[str, ...]
     is_green: bool
-    why: str  # the end of what was printed where it is not green though no test failed: a format, a type
+    why: str  # the end of what was printed where it is not green: what failed and how, a format, a type
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def one_run(kind: str, arguments: str = "", python: str = "") -> Run:
     said = done.stdout + done.stderr
     closing, failed = CLOSING.findall(said), tuple(FAILED.findall(said))
     is_green = done.returncode == 0 and bool(closing)
-    why = "" if is_green or failed else said[-2000:]
+    why = "" if is_green else said[-_TOLD:]
     return Run(kind, round(seconds, 1), closing[-1] if closing else "", failed, is_green, why)
 
 
