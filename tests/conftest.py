@@ -151,8 +151,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return for `-n auto` three workers more than there are cores: many tests wait for processes of their own."""
-    return len(os.sched_getaffinity(0)) + 3
+    """Return for `-n auto` two workers more than there are cores: many tests wait for processes of their own."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
