@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent.wire.contract import Column
 from agent.wire.units import HOUR_US, MINUTE_US
-from collector.errors import StoreError
 from collector.lake.tiers import ROLLED, Span, pieces, told_in
 from collector.store.session import Session, literal
 from collector.tier_tables import Tiered, tiered
@@ -121,19 +120,17 @@ class TableExtent:
             StoreError: the store does not answer.
         """
         kept = "coalesce(max(kept_from) FILTER (table_name = '{}'), 0)"
-        try:
-            raw, minutes, rolled, waiting = session.row(
-                f"""
-                SELECT {kept.format(table.source.name)}, {kept.format(table.name("minutes"))},
-                    (SELECT coalesce(max(upto), 0) FROM tier_marks WHERE collector = {ROLLED}),
-                    (SELECT min(hour) FROM tier_due)
-                FROM retention
-                """
-            )
-        except StoreError as error:
-            if "does not exist" in str(error):
-                return cls()
-            raise
+        found = session.rows_if_there(
+            f"""
+            SELECT {kept.format(table.source.name)}, {kept.format(table.name("minutes"))},
+                (SELECT coalesce(max(upto), 0) FROM tier_marks WHERE collector = {ROLLED}),
+                (SELECT min(hour) FROM tier_due)
+            FROM retention
+            """
+        )
+        if found is None:
+            return cls()
+        ((raw, minutes, rolled, waiting),) = found
         return cls(raw, minutes, max(raw, rolled if waiting is None else min(rolled, waiting)))
 
 

@@ -18,7 +18,7 @@ from collector.store import books
 from collector.store.lake import S3, LakeSettings, allowed, attach, default_lake, found_beside, named_damage
 from collector.store.noted import paths_of_files
 from collector.store.power import Safety, make_private, mend
-from collector.store.schemas import columns_there, make_lake_tables, migrate, require_current
+from collector.store.schemas import Columns, columns_there, make_lake_tables, migrate, require_current
 from collector.store.seal_mark import know_lake, require_data, require_folder, require_lake, require_sealed
 from collector.store.session import Session, literal, spare_the_search
 
@@ -209,8 +209,9 @@ class Store:
                 require_folder(session, lake.folder)
         with Session(self._connection.cursor()) as session:
             attach(session, lake, read_only=read_only or self.hot is None)
-            there = {} if read_only else columns_there(session)
+            there: dict[str, Columns] = {}
             if not read_only:
+                there = columns_there(session)
                 make_lake_tables(session, there)
             if not may_lack:
                 self._require_whole(session, lake, read_only=read_only)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import duckdb
 
-from collector.errors import StoreError
 from collector.store.lake import CATALOGUE
 from collector.store.session import OpenStore, Session, literal, spare_the_search
 
@@ -41,7 +40,6 @@ def unreadable(path: Path) -> str | None:
 
 
 NOTES, LOST = "gpuledger_files", "gpuledger_lost"
-_ABSENT = "does not exist"  # in DuckDB's words, of a table and of a database
 _TABLES = {
     NOTES: "name VARCHAR, sha256 VARCHAR, checked_at BIGINT, trouble VARCHAR",
     LOST: "table_name VARCHAR, name VARCHAR, first_at BIGINT, last_at BIGINT, row_count BIGINT, reason VARCHAR, "
@@ -99,13 +97,7 @@ def is_there(session: Session, table: str) -> bool:
     Raises:
         StoreError: the catalogue does not answer.
     """
-    try:
-        session.rows(f"SELECT 1 FROM {CATALOGUE}.{table} LIMIT 0")
-    except StoreError as error:
-        if _ABSENT in str(error):
-            return False
-        raise
-    return True
+    return session.rows_if_there(f"SELECT 1 FROM {CATALOGUE}.{table} LIMIT 0") is not None
 
 
 _NAMED = f"""
@@ -130,12 +122,9 @@ def named_files(session: Session, *, since: int = -1) -> list[Named]:
     Raises:
         StoreError: the catalogue does not answer.
     """
-    try:
-        rows = session.rows(_NAMED.format(notes=f"{CATALOGUE}.{NOTES}", since=since))
-    except StoreError as error:
-        if not (NOTES in str(error) and _ABSENT in str(error)):
-            raise
-        rows = session.rows(_NAMED.format(notes=_NO_NOTES, since=since))  # none was ever noted
+    rows = session.rows_if_there(_NAMED.format(notes=f"{CATALOGUE}.{NOTES}", since=since))
+    if rows is None:  # none was ever noted
+        rows = session.rows(_NAMED.format(notes=_NO_NOTES, since=since))
     files = (
         Named(table, Path(above or "") / (folder or "") / path, size, begun, *rest)
         for table, above, folder, path, size, begun, *rest in rows

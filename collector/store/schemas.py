@@ -29,12 +29,7 @@ def available() -> list[tuple[int, Path]]:
 
 def _applied(session: Session) -> set[int]:
     """Return the numbers that this store has applied; empty for a new store."""
-    try:  # DuckDB's list of tables would ask every attached catalogue, and the lake may be away
-        return {number for (number,) in session.rows("SELECT number FROM migrations")}
-    except StoreError as error:
-        if "does not exist" in str(error):
-            return set()
-        raise
+    return {number for (number,) in session.rows_if_there("SELECT number FROM migrations") or ()}
 
 
 def migrate(session: Session) -> None:

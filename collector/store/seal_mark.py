@@ -306,13 +306,8 @@ def require_folder(hot: Session, folder: Path) -> None:
     Raises:
         StoreError: it is not.
     """
-    try:
-        known = hot.rows("SELECT id FROM lake_here WHERE EXISTS (FROM sealed_here WHERE upto > 0)")
-    except StoreError as error:
-        if "does not exist" in str(error):  # no server of this release had the store yet
-            return
-        raise
-    for (lake_id,) in known:
+    known = hot.rows_if_there("SELECT id FROM lake_here WHERE EXISTS (FROM sealed_here WHERE upto > 0)")
+    for (lake_id,) in known or ():  # there is none where no server of this release had the store yet
         if not (sign := _sign(folder, lake_id)).is_dir():
             raise StoreError(
                 f"{folder} is not the folder of this store's lake, for it lacks {sign.name}: mount the disk that it is "
@@ -339,12 +334,8 @@ def forget_sealed(hot: Session) -> None:
 
 def _sealed_here(hot: Session) -> list[str] | None:
     """Return what kinds of catalogues this hot file has sealed into; None where an earlier release wrote it."""
-    try:
-        return [kind for (kind,) in hot.rows("SELECT catalogue FROM sealed_here")]
-    except StoreError as error:
-        if "does not exist" in str(error):
-            return None
-        raise
+    found = hot.rows_if_there("SELECT catalogue FROM sealed_here")
+    return None if found is None else [kind for (kind,) in found]
 
 
 def _had_lake(hot: Session) -> bool:
@@ -384,12 +375,9 @@ def require_sealed(session: Session, hot: str, path: Path | None, *, read_only: 
     Raises:
         StoreError: it is not, or it does not answer.
     """
-    try:
-        sealed = session.rows(f"SELECT collector, upto FROM {hot}.sealed_here")
-    except StoreError as error:
-        if "does not exist" in str(error):  # DuckDB's list of tables would count the rows of each of the lake's
-            return
-        raise
+    sealed = session.rows_if_there(f"SELECT collector, upto FROM {hot}.sealed_here")
+    if sealed is None:
+        return
     older = [told for collector, upto in sealed if (told := sealed_until(session, collector)) < upto]
     known = session.rows(f"FROM {hot}.lake_here")
     if older and (known != session.rows(_ID) if known else 0 in older):

@@ -69,6 +69,7 @@ def _refused(what: str, error: duckdb.Error) -> StoreError:
 
 
 _FUNCTIONS = "system.main,"
+_ABSENT = "does not exist"  # in DuckDB's words, of a table and of a database
 _WORD = re.compile(r"\w+")
 
 
@@ -157,6 +158,20 @@ class Session:
             return self._run(sql, parameters).fetchall()
         except duckdb.Error as error:
             raise _refused("the store refused a query", error) from error
+
+    def rows_if_there(
+        self, sql: str, parameters: Sequence[object] | dict[str, object] = ()
+    ) -> list[tuple[Any, ...]] | None:
+        """Return what rows() does; None where something that the query names is not there, as in an older store.
+
+        DuckDB's list of tables would ask every attached catalogue, and count the rows of each table of a lake.
+        """
+        try:
+            return self.rows(sql, parameters)
+        except StoreError as error:
+            if _ABSENT in str(error):
+                return None
+            raise
 
     def row(self, sql: str, parameters: Sequence[object] | dict[str, object] = ()) -> tuple[Any, ...]:
         """Run one query that always has a first row, and return it."""
