@@ -49,9 +49,9 @@ LONG = (
     "collector",
     "bench",
     "analyzer/interfaces",
-    "collector/prometheus",
-    "dashboards/grafana",
 )
+# Files of these wait far more than they compute, and begin among all others: one after the other, all workers waited.
+WAITING = ("dashboards/grafana", "collector/prometheus", "agent/gpu", "agent/top")
 
 # Tests share their cores with other work: a slow example is no finding. Of examples that are drawn the suite has fewer,
 # and others in each run; `make soak` draws a hundred for the same tests.
@@ -159,8 +159,7 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
     """Gives each worker a file at a time, or all files of a folder that is to stay together."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path: str = super()._split_scope(nodeid)
-        return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+        return _unit(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -192,8 +191,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: places[item.path])
         return
     here = Path(__file__).parent
-    ranks = {here / name: rank for rank, name in enumerate(LONG)}
+    ranks = {here / name: rank for rank, name in enumerate((*LONG, *WAITING))}
     items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
+    waiting, others = [], []
+    for unit in dict.fromkeys(_unit(item.nodeid) for item in items):
+        (waiting if unit.startswith(tuple(f"tests/{name}/" for name in WAITING)) else others).append(unit)
+    spread = {unit: (number + 0.5) / len(units) for units in (waiting, others) for number, unit in enumerate(units)}
+    items.sort(key=lambda item: spread[_unit(item.nodeid)])
+
+
+def _unit(nodeid: str) -> str:
+    """Return what one worker takes at a time: the file of a test, or the folder that is to stay together."""
+    path = nodeid.partition("::")[0]
+    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
 
 
 @pytest.fixture

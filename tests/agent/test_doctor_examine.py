@@ -16,8 +16,13 @@ ROOT = Path(__file__).parents[2]
 def examined(
     directory: Path, scenario: Path, library: Path, *flags: str, **settings: str
 ) -> tuple[int, dict[str, Any]]:
-    """Run the command and return its exit code and what it says."""
-    lines = [f'{name} = "{value}"\n' for name, value in {"node": "n14", "rack": "r7", **settings}.items()]
+    """Run the command and return its exit code and what it says, on a host without cgroups of jobs.
+
+    This machine's are those of the Slurm of other tests, whose jobs have GPU numbers of their own.
+    """
+    (directory / "sys").mkdir(exist_ok=True)
+    settings = {"node": "n14", "rack": "r7", "sys": str(directory / "sys"), **settings}
+    lines = [f'{name} = "{value}"\n' for name, value in settings.items()]
     (directory / "gpuledger.toml").write_text("[agent]\n" + "".join(lines))
     line = [sys.executable, "-m", "gpuledger", "agent", "doctor", "--json", *flags]
     environment = os.environ | {"LD_LIBRARY_PATH": str(library), "GPULEDGER_FAKE_NVML": str(scenario)}

@@ -124,7 +124,7 @@ def openid_provider(users: dict[str, Claims]) -> Iterator[OpenIdProvider]:
     issuer = f"http://127.0.0.1:{http.server_port}"
     provider = OpenIdProvider(issuer, users, Server(OPConfiguration(_conf(issuer, users), base_path="/nowhere")))
     http.provider = provider  # type: ignore[attr-defined]
-    thread = threading.Thread(target=http.serve_forever)
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield provider

@@ -324,7 +324,7 @@ class Thanos(BaseHTTPRequestHandler):
 def thanos(handler: type[Thanos]) -> Iterator[str]:
     """Serve it."""
     serving = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=serving.serve_forever)
+    thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{serving.server_address[1]}"
