@@ -193,10 +193,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate((*LONG, *WAITING))}
     items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
-    waiting, others = [], []
-    for unit in dict.fromkeys(_unit(item.nodeid) for item in items):
-        (waiting if unit.startswith(tuple(f"tests/{name}/" for name in WAITING)) else others).append(unit)
-    spread = {unit: (number + 0.5) / len(units) for units in (waiting, others) for number, unit in enumerate(units)}
+    units = list(dict.fromkeys(_unit(item.nodeid) for item in items))
+    waiting = [unit for unit in units if unit.startswith(tuple(f"tests/{name}/" for name in WAITING))]
+    others = [unit for unit in units if unit not in waiting]
+    spread = {unit: (number + 0.5) / len(some) for some in (waiting, others) for number, unit in enumerate(some)}
     items.sort(key=lambda item: spread[_unit(item.nodeid)])
 
 
