@@ -174,6 +174,25 @@ def test_a_ledger_made_in_small_chunks_is_the_one_made_at_once(
     assert ledgers[0] == ledgers[1]
 
 
+def test_no_part_of_an_hour_divides_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks that wait for a slow one are judged beside it, also where each GPU would be a part of its own."""
+    ledgers = []
+    for gpu_hours, gpus in ((pending.GPU_HOURS, pending.GPUS), (1, 1)):
+        monkeypatch.setattr(pending, "GPU_HOURS", gpu_hours)
+        monkeypatch.setattr(pending, "GPUS", gpus)
+        fleet = Fleet()
+        for number in range(8):  # GPUs of two runs that lie between each other
+            fleet.own(f"n{number}", [f"g{number}"])
+            fleet.hold(f"slurm/alpha/{number % 2}", f"n{number}", [f"g{number}"], T, rank=number // 2)
+            active = {"sm_active_ratio": 0.9 if number == 0 else 0.54}
+            links = {"nvlink_receive_bytes": 10**12, "nvlink_transmit_bytes": 10**12}
+            fleet.sample(f"n{number}", f"g{number}", T, T + HOUR, **active, **links)
+        fleet.analyze()
+        assert ("communicating", "straggler") in fleet.states()
+        ledgers.append(fleet.rows())
+    assert ledgers[0] == ledgers[1]
+
+
 @pytest.mark.parametrize("fill", [_exchanges, pytest.param(small_site, marks=pytest.mark.soak)])
 def test_the_fabric_is_learned_from_all_parts(fill: Callable[[Fleet], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """A run across racks may be booked before those that show what a rack gives: it is then judged once more."""
