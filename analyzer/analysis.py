@@ -1,7 +1,6 @@
 """The pass of the analysis: the ledger is booked, closed for finance, and its findings are kept."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from analyzer.findings.judgement import keep_rule_versions
 from analyzer.findings.life import keep_findings
@@ -29,13 +28,11 @@ from analyzer.settings.settings import Settings
 from collector.errors import StoreError, TakenError
 from collector.lake.file_check import with_damage
 from collector.store.books import take_up
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 
 def analyze(
-    store: "Store",
+    store: Store,
     settings: Settings,
     *,
     now_us: int,
@@ -63,7 +60,7 @@ def analyze(
 
 
 def _analyze(
-    store: "Store",
+    store: Store,
     settings: Settings,
     now_us: int,
     made_at_us: int | None,

@@ -38,10 +38,7 @@ from collector.store.database import Store
 from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from collector.access.access import Access
-    from collector.store.database import Store
 
 _PATH = "/v1/prices"
 _TOML = "application/toml"
@@ -150,7 +147,7 @@ class Doctor:
         return Sight(store, session, settings, config, now, keys, self.live(), mail, self.is_simulated)
 
 
-def add_doctor(app: "FastAPI", examiner: Doctor) -> None:
+def add_doctor(app: FastAPI, examiner: Doctor) -> None:
     """Add the route. Readers may ask, so nobody is called on for them."""
 
     @app.get("/v1/doctor", responses=refusals(401, 403, 429, 500, 503))
@@ -187,7 +184,7 @@ class SignedProfile(BaseModel):
     page: str = Field(description="The same as a self-contained page.")
 
 
-def add_capacity_profile(app: FastAPI, settings: Settings, store: "Store") -> None:
+def add_capacity_profile(app: FastAPI, settings: Settings, store: Store) -> None:
     """Add the route. The key is made with the first profile that is asked for."""
 
     @app.get(_PROFILE_PATH, responses=refusals(400, 401, 403, 404, 422, 429, 500, 503), tags=["runs"])

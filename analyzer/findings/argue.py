@@ -6,7 +6,7 @@ Only what was looked at is named. A part of the host that nobody measured is not
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.evidence import Need, Severity, need, severity
@@ -28,9 +28,7 @@ from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.period import Period
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import booking
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _SHOWN_LEAST_MS = 180_000  # less would be told as 0.0 GPU-hours
 _OVERHEAD = {"checkpointing": "checkpoints", "starting": "starting", "collective": "normal collectives"}
@@ -106,7 +104,7 @@ class Plot:
 
 
 def plot(
-    session: "Session", finding: Finding, windows: Sequence[RunWindow], within: tuple[int, int], limits: Thresholds
+    session: Session, finding: Finding, windows: Sequence[RunWindow], within: tuple[int, int], limits: Thresholds
 ) -> Plot | None:
     """Return the plot of the run that lost most, within a span; None where its timeline is not kept."""
     if not finding.run_ids:
@@ -224,7 +222,7 @@ class Argument:
 
 
 def argue(
-    session: "Session",
+    session: Session,
     finding: Finding,
     found: Sequence[Finding],
     period: Period,
@@ -263,7 +261,7 @@ def argue(
     )
 
 
-def _judged(session: "Session", run_ids: Sequence[str], period: Period) -> list[tuple[RunWindow, Verdict]]:
+def _judged(session: Session, run_ids: Sequence[str], period: Period) -> list[tuple[RunWindow, Verdict]]:
     rows = session.rows(
         "SELECT counts, verdict FROM run_windows WHERE window_start >= ? AND window_start < ? "
         "AND list_contains(?, run_id) ORDER BY run_id, window_start",
@@ -272,7 +270,7 @@ def _judged(session: "Session", run_ids: Sequence[str], period: Period) -> list[
     return [(RunWindow.from_json(counts), Verdict.from_json(verdict)) for counts, verdict in rows]
 
 
-def _context(session: "Session", finding: Finding, windows: Sequence[RunWindow], period: Period) -> Context:
+def _context(session: Session, finding: Finding, windows: Sequence[RunWindow], period: Period) -> Context:
     if finding.state != "communicating":
         return Context()
     racks, sku = session.row(
@@ -288,7 +286,7 @@ def _context(session: "Session", finding: Finding, windows: Sequence[RunWindow],
     return Context(racks, fair, usual(windows).link_kb)
 
 
-def _overhead(session: "Session", finding: Finding, period: Period) -> dict[str, int]:
+def _overhead(session: Session, finding: Finding, period: Period) -> dict[str, int]:
     of_runs, runs = "list_contains(?, run_id)", [list(finding.run_ids)]
     found = dict.fromkeys(("collective", "checkpointing", "starting"), 0)
     for one in ledger_sums(session, "state", "cause", period=period, where=of_runs, values=runs):
@@ -297,7 +295,7 @@ def _overhead(session: "Session", finding: Finding, period: Period) -> dict[str,
     return found
 
 
-def _rules(session: "Session", finding: Finding) -> tuple[str, ...]:
+def _rules(session: Session, finding: Finding) -> tuple[str, ...]:
     rows = session.rows(
         "SELECT DISTINCT rules_version FROM ledger_hours WHERE hour >= ? AND hour < ? ORDER BY 1",
         [finding.first_at, finding.last_at],

@@ -6,7 +6,7 @@ Every avoidable millisecond of the ledger is in exactly one finding, so that the
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.findings.evidence import evidence, speedup
@@ -19,9 +19,6 @@ from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.states import BOOKINGS, Confidence, booking
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 _AVOIDABLE = frozenset((b.state, b.cause) for b in BOOKINGS if b.klass == "avoidable")
 _THROTTLED = tuple(("throttled", cause) for cause in ("power", "thermal", "hardware"))
@@ -100,7 +97,7 @@ class _Named:
 
 
 def findings(
-    session: "Session", start_us: int, end_us: int, run_id: str | None = None, *, with_evidence: bool = True
+    session: Session, start_us: int, end_us: int, run_id: str | None = None, *, with_evidence: bool = True
 ) -> list[Finding]:
     """Return the findings of the hours in [start_us, end_us), the dearest first, suspicions last.
 
@@ -133,14 +130,14 @@ def findings(
     return sorted(found, key=lambda f: (f.suspicion, -(f.at_stake_micros or 0), -f.milliseconds, f.id))
 
 
-def _judged_by(session: "Session", start_us: int, end_us: int) -> dict[int, dict[str, str]]:
+def _judged_by(session: Session, start_us: int, end_us: int) -> dict[int, dict[str, str]]:
     """Return by hour the versions of the rules by which it was classified, as far as they were kept."""
     known = rule_versions(session)
     hours = session.rows(_JUDGED_BY, {"start": start_us, "end": end_us})
     return {hour: known.get(whole, {}) for hour, whole in hours}
 
 
-def _places(session: "Session", gpus: Iterable[str], start_us: int, end_us: int) -> dict[str, str]:
+def _places(session: Session, gpus: Iterable[str], start_us: int, end_us: int) -> dict[str, str]:
     """Return the host of each of these GPUs."""
     if not (wanted := sorted(gpus)):
         return {}
@@ -152,7 +149,7 @@ def _places(session: "Session", gpus: Iterable[str], start_us: int, end_us: int)
     return dict(rows)
 
 
-def _losses(session: "Session", asked: dict[str, object]) -> dict[LossKey, _Loss]:
+def _losses(session: Session, asked: dict[str, object]) -> dict[LossKey, _Loss]:
     losses: dict[LossKey, _Loss] = defaultdict(_Loss)
     for (
         subject,
@@ -195,7 +192,7 @@ def _wanted(losses: dict[LossKey, _Loss]) -> dict[str, set[tuple[str, str | None
 
 
 def _windows(
-    session: "Session", wanted: dict[str, set[tuple[str, str | None]]], asked: dict[str, object]
+    session: Session, wanted: dict[str, set[tuple[str, str | None]]], asked: dict[str, object]
 ) -> dict[tuple[str, str, str | None], list[RunWindow]]:
     """Return the windows of these runs by run, state and cause of their verdicts, as far as the run lost time to it.
 
@@ -218,7 +215,7 @@ def _windows(
     return by
 
 
-def _told(session: "Session", asked: dict[str, object]) -> Iterator[tuple[str, str, str]]:
+def _told(session: Session, asked: dict[str, object]) -> Iterator[tuple[str, str, str]]:
     """Yield run, counts and verdict of each window, those of a run in their order; a day at a time is in memory."""
     whose = "$run IS NULL" if asked["run"] is None else "run_id = $run"
     first, last = session.row(_WINDOWS_KNOWN, [asked["start"], asked["end"]])

@@ -7,7 +7,7 @@ where that passes the mark. Nothing holds because the verdict was given.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding, Sign
@@ -20,15 +20,12 @@ from analyzer.period import WINDOW_MS, Period
 from analyzer.queries.statements import statements
 from analyzer.text.words import whole_percent
 from collector.lake.series import TableExtent
+from collector.store.session import Session
 from collector.tier_tables import tiered
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from collector.store.session import Session
 
 
 def _kept_row(
-    session: "Session", file: str, minutes: str, finding: Finding, period: "Period", **limits: int
+    session: Session, file: str, minutes: str, finding: Finding, period: Period, **limits: int
 ) -> tuple[Any, ...]:
     """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up.
 
@@ -75,7 +72,7 @@ class IdleGpus:
     is_interactive: bool = False
 
 
-def idle_gpus(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> IdleGpus:
+def idle_gpus(session: Session, finding: Finding, period: Period, limits: Thresholds) -> IdleGpus:
     """Read what is kept of a finding's idle GPUs, within a period.
 
     Raises:
@@ -366,7 +363,7 @@ class _LostWork:
     saved: bool
 
 
-def broken_signs(session: "Session", finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
+def broken_signs(session: Session, finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
     """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered.
 
     Raises:
@@ -387,7 +384,7 @@ def broken_signs(session: "Session", finding: Finding, period: Period, limits: T
     return down, Sign("its GPUs answered", seen, f"{whole_percent(least)} or less", answered <= least)
 
 
-def lost_signs(session: "Session", finding: Finding, period: Period) -> tuple[Sign, ...]:
+def lost_signs(session: Session, finding: Finding, period: Period) -> tuple[Sign, ...]:
     """Return the signs of lost work: how the attempts ended, and that nothing was saved in the time that is lost.
 
     Raises:
@@ -424,5 +421,5 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
     return Sign(what, f"{whole_percent(share)} of {_hours_words(whole)}", needed, share >= mark)
 
 
-def _broken(session: "Session", finding: Finding, period: Period) -> _BrokenGpus:
+def _broken(session: Session, finding: Finding, period: Period) -> _BrokenGpus:
     return _BrokenGpus(*_kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))

@@ -7,7 +7,7 @@ such hours, more than 3.5 times 1.4826 median deviations off, two hours or more 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import HOUR_US, WEEK_US
 from analyzer.finops.unit_cost.report import UnitReport
@@ -17,9 +17,7 @@ from analyzer.queries.statements import statements
 from analyzer.states import states_of, words_of
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import counted, days, money, percent, plain, span_words
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WEEKS_MOST = 8
 _WEEKS_LEAST = 3  # below, a median is one week's word
@@ -158,7 +156,7 @@ class Anomalies:
     weeks_missing: int
 
 
-def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
+def anomalies(session: Session, period: Period, currency: str) -> Anomalies:
     """Read a period against the weeks before it."""
     since = period.start - _WEEKS_MOST * WEEK_US
     known = frozenset(
@@ -187,7 +185,7 @@ def anomalies(session: "Session", period: Period, currency: str) -> Anomalies:
 
 
 def _explained(
-    session: "Session", by_name: str, team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
+    session: Session, by_name: str, team: str | None, what: What, one: Odd, known: frozenset[int], period: Period
 ) -> Anomaly:
     like, weeks = _like_hours(known, one.hours, period.start)
     asked = {"hours": list(one.hours), "like": like, "weeks": weeks, "team": team, "everything": what == "cost"}

@@ -27,10 +27,10 @@ from analyzer.text.words import (
     plain,
     symbol,
 )
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from analyzer.prices.price_book import PriceBook
-    from collector.store.session import Session
 
 _STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
 _WEEK_HOURS = 168
@@ -112,7 +112,7 @@ class Waiting:
     gpus: int
 
 
-def asked_for(session: "Session", start: int, end: int) -> dict[SkuAndOption, dict[int, int]]:
+def asked_for(session: Session, start: int, end: int) -> dict[SkuAndOption, dict[int, int]]:
     """Return GPU milliseconds by kind and hour that were asked for."""
     (query,) = statements("finops/demand/asked.sql")
     found: dict[SkuAndOption, dict[int, int]] = {}
@@ -121,7 +121,7 @@ def asked_for(session: "Session", start: int, end: int) -> dict[SkuAndOption, di
     return found
 
 
-def _waiting_runs(session: "Session", now: int) -> tuple[Waiting, ...]:
+def _waiting_runs(session: Session, now: int) -> tuple[Waiting, ...]:
     """Return what waits at the end of the newest hour, most GPUs first."""
     rows = session.rows(
         "SELECT sku, count(*), sum(gpus)::BIGINT FROM runs WHERE submitted_at < ? AND started_at IS NULL "
@@ -186,7 +186,7 @@ class Outlook:
 
 
 def outlook(
-    session: "Session", now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[SkuAndOption, int]
+    session: Session, now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[SkuAndOption, int]
 ) -> Outlook:
     """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
     today = midnight(local(now, timezone).date(), timezone)

@@ -18,10 +18,10 @@ from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import nearest, percent
 from collector.lake.tiers import kept_from
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from analyzer.finops.unit_cost.report import UnitReport
-    from collector.store.session import Session
 
 Standing = Literal["reached", "missed"]
 _USEFUL_LEAST, _IDLE_MOST = 800, 50  # permille of what runs held
@@ -157,7 +157,7 @@ def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, 
 _USEFUL = words_of("useful")
 
 
-def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Target, ...]:
+def targets(session: Session, period: Period, units: "UnitReport") -> tuple[Target, ...]:
     """Return every target as of a period; `units` are its unit economics."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
     held = HeldTime(*session.row(_query("held"), span | {"useful": _USEFUL}))
@@ -173,7 +173,7 @@ def targets(session: "Session", period: Period, units: "UnitReport") -> tuple[Ta
     return all_targets(held, headroom, (promised, kept, undecided), [(now, before) for now, before in costs if before])
 
 
-def _headroom(session: "Session", period: Period) -> Headroom:
+def _headroom(session: Session, period: Period) -> Headroom:
     if kept_from(session, ("gpu_hours",)) > period.start:
         return Headroom(0, 0, 0, is_kept=False)
     boards, hours, samples = statements("finops/targets/memory.sql")

@@ -8,7 +8,6 @@ by the next.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.ledger.pending import LOOK_AHEAD_US
@@ -18,10 +17,8 @@ from analyzer.queries.statements import run as run_sql
 from analyzer.queries.statements import statements
 from analyzer.text.words import moment_words, plain
 from collector.lake.tiers import all_kept_from, kept_by_table, kept_from
+from collector.store.session import Session
 from collector.tier_tables import tiered
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 _GPU_HOURS = 11_000  # booked at once, as in a chunk of the ledger (chunks.py)
 
@@ -68,13 +65,13 @@ class Span:
     is_shut: bool
 
 
-def find_due_amounts(session: "Session", batch: int) -> None:
+def find_due_amounts(session: Session, batch: int) -> None:
     """Fill `amount_due` with the hours that what came since the last pass touches; `due` must be filled."""
     kept = kept_from(session, {name for kind in _KINDS for name in kind.samples})
     run_sql(session, "ledger/amounts/due.sql", batch=batch, judgeable=kept + LOOK_AHEAD_US if kept else 0)
 
 
-def book_amounts(session: "Session", now_us: int) -> None:
+def book_amounts(session: Session, now_us: int) -> None:
     """Book what is due, oldest first, some hours in a transaction each."""
     (waiting,) = statements("ledger/amounts/waiting.sql")
     hours = session.rows(waiting)
@@ -110,7 +107,7 @@ def _spans(hours: Iterable[tuple[int, bool]], edges: Iterable[int], most: int) -
         yield span
 
 
-def _book(session: "Session", span: Span, kept: Mapping[str, int], now_us: int) -> None:
+def _book(session: Session, span: Span, kept: Mapping[str, int], now_us: int) -> None:
     sources = {kind.name: _source(session, kind, span, kept[kind.name]) for kind in _KINDS}
     for kind in _KINDS:
         _count(session, kind.name, sources[kind.name], span)
@@ -132,7 +129,7 @@ def _book(session: "Session", span: Span, kept: Mapping[str, int], now_us: int) 
     session.load("amount_hours", columns, rows)
 
 
-def _source(session: "Session", kind: _AmountKind, span: Span, kept: int) -> str | None:
+def _source(session: Session, kind: _AmountKind, span: Span, kept: int) -> str | None:
     """Return what a kind is booked from: samples, tiers where those have expired, or None: nothing is kept."""
     if span.start >= kept:
         return "samples"
@@ -142,7 +139,7 @@ def _source(session: "Session", kind: _AmountKind, span: Span, kept: int) -> str
     return "tiers" if span.start >= hours else None
 
 
-def _count(session: "Session", kind: str, source: str | None, span: Span) -> None:
+def _count(session: Session, kind: str, source: str | None, span: Span) -> None:
     """Fill the temporary tables of one kind, `served_new` and so on; empty where nothing is kept."""
     asked: dict[str, object] = {"from_us": span.start, "until_us": span.end}
     if kind == "latency":
@@ -162,7 +159,7 @@ def _count(session: "Session", kind: str, source: str | None, span: Span) -> Non
         run_sql(session, f"ledger/amounts/{kind}{'_of_tiers' if source == 'tiers' else ''}.sql", **asked)
 
 
-def _correct(session: "Session", table: str, subject: str, units: Iterable[str], span: Span, now_us: int) -> None:
+def _correct(session: Session, table: str, subject: str, units: Iterable[str], span: Span, now_us: int) -> None:
     """Write down what closed hours would say now beyond what is booked of them and corrected before."""
     within = f"hour >= {span.start} AND hour < {span.end}"
     for unit in units:
@@ -202,7 +199,7 @@ class Correction:
         return f"Learned of closed hours ({hours}): {learned}. What is closed keeps its figures."
 
 
-def corrections(session: "Session", period: Period) -> tuple[Correction, ...]:
+def corrections(session: Session, period: Period) -> tuple[Correction, ...]:
     """Return the corrections of work that were recorded in a period.
 
     Raises:

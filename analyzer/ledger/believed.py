@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
 from collector.store.noted import newest_snapshot
+from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.store.database import Store
-    from collector.store.session import Session
 
 _JOINING_US = 900_000_000  # the hosts of a run that no scheduler knows tell of it within a quarter of an hour
 _NAMED = tuple(name for name, table in TABLES.items() if table.has("told_by") and name != "run_aliases")
@@ -106,7 +106,7 @@ _BEFORE, _BELIEVED = "believed.main", "believed.belief"
 _LAKE = "lake.main"  # where the tables of the contract are, where there is a lake
 
 
-def believing(store: "Store") -> "Session":
+def believing(store: "Store") -> Session:
     """Return a new session to read the store, whose tables of runs show only what is believed.
 
     A command opens its store for itself: where there is nobody to doubt it makes no views, which takes longer than most
@@ -120,7 +120,7 @@ def believing(store: "Store") -> "Session":
     return store.session_behind("believed", _standing_views, _made_of)
 
 
-def show_believed(session: "Session") -> None:
+def show_believed(session: Session) -> None:
     """Let the session of a pass see only what is believed in the tables of runs, as it is now.
 
     Where no host sends under a key of its own there is nobody to doubt.
@@ -146,7 +146,7 @@ class _MadeOf:
     snapshot: int | None = field(compare=False)
 
 
-def _made_of(session: "Session", path: str, known: _MadeOf | None) -> _MadeOf:
+def _made_of(session: Session, path: str, known: _MadeOf | None) -> _MadeOf:
     place, books = _places(path)
     snapshot = newest_snapshot(session) if place == _LAKE else None
     if known is not None and snapshot is not None and known.snapshot == snapshot:
@@ -155,7 +155,7 @@ def _made_of(session: "Session", path: str, known: _MadeOf | None) -> _MadeOf:
     return _MadeOf(session.row(_MADE_OF.format(place=place, books=books)) if is_doubted else None, snapshot)
 
 
-def _is_doubted(session: "Session", place: str) -> bool:
+def _is_doubted(session: Session, place: str) -> bool:
     each = [f"SELECT 1 FROM {place}.{table} WHERE told_by IS NOT NULL" for table in ("allocations", "run_aliases")]
     return bool(session.rows(f"{' UNION ALL '.join(each)} LIMIT 1"))  # planned in half the time of EXISTS
 

@@ -8,7 +8,6 @@ Closed hours whose samples are gone are priced anew alone (`reprice`): what they
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_MS
 from analyzer.ledger.causes.exchange import outdated_hours
@@ -27,10 +26,6 @@ from analyzer.settings.settings import Settings
 from analyzer.states import LOSABLE
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from analyzer.prices.price_book import PriceBook
-
-
 _KINDS = f"""
 SELECT DISTINCT o.sku, o.purchase_option, h.node_group, h.region, o.hour_ms * 1000
 FROM owned_hours o JOIN gpus g USING (gid) {stood("g.node", "o.hour_ms * 1000")} ORDER BY ALL
@@ -47,7 +42,7 @@ class Published:
     adjustments: int
 
 
-def rates_of(session: Session, book: "PriceBook", kinds: str = _KINDS) -> None:
+def rates_of(session: Session, book: PriceBook, kinds: str = _KINDS) -> None:
     """Fill the temporary table `rates` with the price of each kind of GPU in each hour; unknown prices stay null.
 
     `kinds` is the query that names them; without a word, those of a chunk.
@@ -371,7 +366,7 @@ FROM booked_now b {stood("b.node", "b.hour")} ORDER BY ALL
 """
 
 
-def reprice(session: Session, book: "PriceBook", versions: Versions, judgeable_us: int, now_us: int) -> int:
+def reprice(session: Session, book: PriceBook, versions: Versions, judgeable_us: int, now_us: int) -> int:
     """Write what closed hours before `judgeable_us` would cost by this book as adjustments; return how many.
 
     Without a price file nothing is: nobody says then that another price holds.

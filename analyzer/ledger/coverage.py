@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.errors import EmptyLedgerError, LedgerError
@@ -20,9 +19,6 @@ from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import BreakdownEntry, fold, ledger_sums, within
 from analyzer.queries.statements import statements
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ def _underused(windows: Sequence[RunWindow]) -> str | None:
     return None
 
 
-def known_part(session: "Session", period: Period) -> Period:
+def known_part(session: Session, period: Period) -> Period:
     """Return the part of a period that the ledger has, under its name; all of it where it has nothing."""
     first, end = session.row(
         "SELECT min(hour), max(hour) + 3600000000 FROM ledger_hours WHERE hour >= ? AND hour < ?",
@@ -97,7 +93,7 @@ def known_part(session: "Session", period: Period) -> Period:
     return period if first is None else replace(period, start=first, end=end)
 
 
-def like_before(session: "Session", period: Period, calendar: Calendar) -> Period:
+def like_before(session: Session, period: Period, calendar: Calendar) -> Period:
     """Return what a period is compared with: the one before it, and of that no more hours than have passed of this."""
     before, until = calendar.before(period), known_part(session, period).end
     return replace(before, end=min(before.end, before.start + until - period.start))
@@ -348,7 +344,7 @@ class TimelinePoint:
 
 
 def timeline(
-    session: "Session", run_id: str, points: int = 60, within: tuple[int, int] = (0, 2**62)
+    session: Session, run_id: str, points: int = 60, within: tuple[int, int] = (0, 2**62)
 ) -> list[TimelinePoint]:
     """Return the run's time in `points` stretches of equal length, or fewer where it was kept less finely.
 

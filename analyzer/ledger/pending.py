@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from agent.wire.contract import AHEAD_OF_SENDER, EARLIEST
@@ -34,9 +33,6 @@ from collector.store.schemas import declared
 from collector.store.seal_mark import COLLECTORS
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from collector.store.session import Session
-
 LOOK_AHEAD_US = LOOK_AHEAD_MS * 1000
 CLOSES_AFTER = timedelta(hours=48)
 
@@ -50,7 +46,7 @@ def status_of_hour(hour_us: int, known_until_us: int, now_us: int, calendar: Cal
     return "final" if now_us >= micros(final_at(hour_us, calendar)) else "closed"
 
 
-def close_hours(session: "Session", calendar: Calendar, now_us: int, *, provisional: bool) -> None:
+def close_hours(session: Session, calendar: Calendar, now_us: int, *, provisional: bool) -> None:
     """Close the hours whose time has come, whether or not anything new is known of them.
 
     Hours that an earlier pass settled are closed before a pass, so that what it learns becomes an adjustment.
@@ -67,7 +63,7 @@ def close_hours(session: "Session", calendar: Calendar, now_us: int, *, provisio
             session.execute("UPDATE ledger_hours SET status = ? WHERE hour = ?", [status, hour])
 
 
-def settle_hours(session: "Session") -> None:
+def settle_hours(session: Session) -> None:
     """Open the provisional hours whose look-ahead has passed, and write down up to when all is booked."""
     (known_us,) = session.row("SELECT until_us FROM known")
     session.execute(
@@ -79,12 +75,12 @@ def settle_hours(session: "Session") -> None:
         session.load("analysed_until", ("until_us",), [[known_us]])
 
 
-def reached_until(session: "Session") -> int:
+def reached_until(session: Session) -> int:
     """Return up to when the last pass found anything to book, in microseconds; 0 where none has."""
     return int(session.row("SELECT coalesce(max(until_us), 0) FROM analysed_until")[0])
 
 
-def is_reached(session: "Session", until_us: int) -> bool:
+def is_reached(session: Session, until_us: int) -> bool:
     """Return whether passes came to the last hour before a moment.
 
     Where telemetry stopped, or a pass is under way, owned hours before it are still to be booked, whatever the clock
@@ -109,7 +105,7 @@ def final_at(hour_us: int, calendar: Calendar) -> datetime:
     return max(month, closes_at(hour_us, calendar))
 
 
-def hide_unwritten(session: "Session") -> None:
+def hide_unwritten(session: Session) -> None:
     """Put empty views of this session in the place of the contract's tables into which nobody has ever written a row.
 
     It is called in the transaction that reads up to which batch a pass goes, after that has read of the lake: what is
@@ -138,7 +134,7 @@ _EMPTY_BOOKS = " UNION ALL ".join(
 )
 
 
-def know_empty(session: "Session") -> None:
+def know_empty(session: Session) -> None:
     """Note which tables of the store have no row; beside a lake, which says it of the contract's, of the ledger's."""
     lake, _, own = session.search_path.rpartition(",")
     if not lake:

@@ -5,7 +5,6 @@ apart is loading: without the memory gauge, and without a word of the run's proc
 """
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 from analyzer.errors import LedgerError
 from analyzer.ledger.causes.stages import DEFAULT, RunNames, Stage, stage, stage_named
@@ -26,9 +25,6 @@ from analyzer.queries.statements import run as run_sql
 from analyzer.text.words import plain
 from collector.store.books import ERASED
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def parts(seen: StartSeen, limits: Thresholds) -> StartParts:
     return StartParts(bare if unpacks else seen.from_ms, warm)
 
 
-def find_starts(session: "Session", from_ms: int, until_ms: int, limits: Thresholds) -> None:
+def find_starts(session: Session, from_ms: int, until_ms: int, limits: Thresholds) -> None:
     """Fill the temporary table `starts` (rid, attempt, uid, from_ms, image_until_ms, warm_from_ms) for one day."""
     run_sql(
         session,
@@ -171,7 +167,7 @@ CANDIDATES_SHOWN = 5
 _NEAR = 0.85  # of 1: pretrian-7b for pretrain-7b is 0.98, vision-a for nlp-eval 0.5
 
 
-def find_run(session: "Session", text: str) -> str:
+def find_run(session: Session, text: str) -> str:
     """Return the id of the run that a person means: the whole id, any unique end of it, a unique name, or `last`.
 
     Raises:
@@ -195,7 +191,7 @@ def find_run(session: "Session", text: str) -> str:
     raise LedgerError(f"the ledger has no run {text!r}{_nearest(session, text)}; gpuledger runs lists them")
 
 
-def _nearest(session: "Session", text: str) -> str:
+def _nearest(session: Session, text: str) -> str:
     """Return ", did you mean NAME?" where a run's name or the end of its id is near what was typed, else nothing."""
     near = session.rows(
         "SELECT candidate FROM "

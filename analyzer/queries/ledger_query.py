@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from agent.wire.bounded import json_said
 from agent.wire.units import HOUR_US
@@ -11,9 +11,6 @@ from analyzer.queries.statements import booked, placed
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from analyzer.text.words import counted, moment_words
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 Dimension = Literal[
     "team", "user", "project", "model", "stage", "queue", "node_group", "held", "run", "node", "gpu", "sku",
@@ -290,7 +287,7 @@ class Gap:
         )
 
 
-def gaps(session: "Session", period: Period, *kinds: GapKind) -> tuple[Gap, ...]:
+def gaps(session: Session, period: Period, *kinds: GapKind) -> tuple[Gap, ...]:
     """Return what the hours of the ledger in a period lack of these kinds.
 
     Raises:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
@@ -41,9 +41,6 @@ from analyzer.settings.settings import Settings
 from analyzer.states import Confidence
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from collector.store.session import Session
-
 _RUNS_MOST = 20  # of one name: the newest are looked at
 # What each run lost time to, as findings name it, the newest first.
 _LOST = """
@@ -54,7 +51,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY last_at DESC, 4
 """
 
 
-def runs_of(session: "Session", typed: str) -> Iterator[str]:
+def runs_of(session: Session, typed: str) -> Iterator[str]:
     """Yield the runs whose own reports may offer a recommendation of this id, the newest first.
 
     Raises:
@@ -148,7 +145,7 @@ def _sum(parts: Iterable[Spent]) -> Spent:
     return total
 
 
-def _read_bill(session: "Session", run_ids: Collection[str], start_us: int, end_us: int) -> Bill:
+def _read_bill(session: Session, run_ids: Collection[str], start_us: int, end_us: int) -> Bill:
     """Read how these runs' GPUs, and all hosts', are paid for, in [start_us, end_us)."""
     (of_runs,), (of_nodes,) = (
         statements("recommendations/billing.sql"),
@@ -174,7 +171,7 @@ def divided(saved: Saved, spent: Spent) -> tuple[Saved, Saved]:
 
 
 def gather(
-    session: "Session", site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: AdviceRequest
+    session: Session, site: Site, found: Sequence[Finding], start_us: int, end_us: int, wanted: AdviceRequest
 ) -> Iterator[Proposal]:
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
 
@@ -239,7 +236,7 @@ class _Facts:
 
 
 def recommendations(
-    session: "Session",
+    session: Session,
     found: Sequence[Finding],
     start_us: int,
     end_us: int,

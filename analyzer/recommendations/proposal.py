@@ -14,7 +14,6 @@ many hours of a faster run, one that comes with the step spares them. Nobody can
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
@@ -22,9 +21,7 @@ from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Change, Saved
 from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
 from analyzer.states import Confidence
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # One restart from a checkpoint: image, model load and warm-up. An assumption until it is measured of the run itself.
 RESTART_MS = 12 * 60_000
@@ -117,7 +114,7 @@ class SlowHour:
 
 
 def ended_together(
-    session: "Session", proposed: Sequence[Proposal], found: Sequence[Finding], start_us: int, end_us: int
+    session: Session, proposed: Sequence[Proposal], found: Sequence[Finding], start_us: int, end_us: int
 ) -> list[Proposal]:
     """Return what is proposed, in its order; what ends the slowness of hosts stands on all that their slowness cost."""
     runs = {run for proposal in proposed if proposal.slow_hosts for run in proposal.run_ids}
@@ -194,7 +191,7 @@ def _with_all(proposal: Proposal, found: Sequence[Finding], hours: Sequence[Slow
     return replace(whole, saves=replace(share, p95=min(BEYOND, lucky.p95)))
 
 
-def _read(session: "Session", runs: Collection[str], start_us: int, end_us: int) -> list[SlowHour]:
+def _read(session: Session, runs: Collection[str], start_us: int, end_us: int) -> list[SlowHour]:
     if not runs:
         return []
     (select,) = statements("recommendations/slow_hours.sql")

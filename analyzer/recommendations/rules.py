@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.types import checkpointing, hardware, idle, input_path, moves, serving, sharing
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US, MINUTE_SECONDS, SECOND_US
 from analyzer.measures.efficiency.checkpoints import bursts
 from analyzer.queries.statements import statements
 from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.recommendation import Move, Moving, Outlook, RestartPart
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WEEKS_BACK_US = 28 * DAY_US  # how far back runs of one name and waits of one queue are counted
 SERVING = "serving"
@@ -94,7 +91,7 @@ def _rest(run: RunStatus, now: int) -> tuple[int, str]:
     return min(age, _WEEKS_BACK_US) // SECOND_US, "as long again as it has run"
 
 
-def read_life(session: "Session", placed: Mapping[str, int | None], restarted: Collection[str]) -> Life:
+def read_life(session: Session, placed: Mapping[str, int | None], restarted: Collection[str]) -> Life:
     """Read how runs stand; of those that would have to be restarted also their checkpoints.
 
     `placed` says on how many GPUs each is now: a run that was begun anew may have held more over time. None: not known.

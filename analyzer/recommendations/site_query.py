@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
@@ -18,9 +18,7 @@ from analyzer.measures.efficiency.checkpoints import Checkpoints, Failures, chec
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
 from analyzer.recommendations.site import SAMPLED, Feed, Host, KindRate, Limited, Placed, Served, Site
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LIMITS = Thresholds()
 # Memory is full where less than a tenth of it is available, at which earlyoom begins to end processes (its README,
@@ -36,7 +34,7 @@ class SiteQuery:
     What of samples is not among `looks` is not known, and no table of it is asked.
     """
 
-    session: "Session"
+    session: Session
     start_us: int
     end_us: int
     looks: frozenset[str] = SAMPLED
@@ -195,7 +193,7 @@ class SiteQuery:
 
 
 def read_site(
-    session: "Session",
+    session: Session,
     start_us: int,
     end_us: int,
     prices: PriceBook | None = None,
@@ -242,7 +240,7 @@ _LOOKS: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def _looks_for(session: "Session", found: Sequence[Finding]) -> frozenset[str]:
+def _looks_for(session: Session, found: Sequence[Finding]) -> frozenset[str]:
     """Return what of samples to look at for these findings: of services always what they say of themselves."""
     looks = {look for finding in found for look in _LOOKS.get((finding.state, finding.cause), ())}
     runs = sorted({run for finding in found for run in finding.run_ids})

@@ -7,7 +7,7 @@ no part. What was found and advised is taken from the whole, so that nobody is a
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from analyzer.errors import LedgerError
 from analyzer.findings.argue import Argument
@@ -27,10 +27,7 @@ from analyzer.reports.reader import AboutRuns, Reader
 from analyzer.reports.request import WHOLE, LedgerFilter
 from analyzer.reports.savings import SavingsReport, checked, savings_report
 from analyzer.reports.week import WeekReport
-
-if TYPE_CHECKING:
-    from analyzer.reports.request import LedgerFilter
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
 _PUBLIC = frozenset(
@@ -43,7 +40,7 @@ _RUN_COLUMNS = {
 
 
 @contextmanager
-def confined(whole: "Session", part: "LedgerFilter") -> "Iterator[Session]":
+def confined(whole: Session, part: LedgerFilter) -> Iterator[Session]:
     """Yield another session on the same store, in one snapshot, that sees this part alone."""
     path = whole.search_path
     with whole.another() as own:
@@ -53,7 +50,7 @@ def confined(whole: "Session", part: "LedgerFilter") -> "Iterator[Session]":
             yield own
 
 
-def confine(session: "Session", part: "LedgerFilter") -> None:
+def confine(session: Session, part: LedgerFilter) -> None:
     """Let a session see the runs of this part alone, whatever it asks; a table that names no run is empty to it.
 
     Once and for all: views that were made anew would stand before the tables and not before the first ones, and show
@@ -75,7 +72,7 @@ def confine(session: "Session", part: "LedgerFilter") -> None:
     session.stand_before({name: f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}" for name, sql in views.items()})
 
 
-def _of_closed(places: "dict[str, str]", part: "LedgerFilter") -> Iterator[tuple[str, str]]:
+def _of_closed(places: "dict[str, str]", part: LedgerFilter) -> Iterator[tuple[str, str]]:
     """Yield the views of what closes with a month: of a closed hour is seen what was this part's then.
 
     Charges are by team: of other parts no hour counts as closed, and they are told as the rates are now.
@@ -94,7 +91,7 @@ def _of_closed(places: "dict[str, str]", part: "LedgerFilter") -> Iterator[tuple
         yield table, f"SELECT r.* FROM {places[table]} r WHERE {where if part.is_of_teams else 'false'}"
 
 
-def _tables(session: "Session") -> dict[str, tuple[str, bool]]:
+def _tables(session: Session) -> dict[str, tuple[str, bool]]:
     """Return of every table that an unqualified name leads to where it is, and whether its rows name a run."""
     order = [place.strip().replace('"', "") for place in session.search_path.split(",") if place.strip()]
     order = order or [f"{session.row('SELECT current_database()')[0]}.main"]
@@ -127,7 +124,7 @@ class _FilteredReader(Reader):
         return cast("Reader", self.whole)
 
     @property
-    def samples(self) -> "Session":
+    def samples(self) -> Session:
         """What sees the fleet's: it is asked for those of the runs of this part."""
         return self._fleet.session
 

@@ -5,8 +5,6 @@ changes were made, while their hosts' samples are still there. Nothing is counte
 follows from what it says: a pass that is cut off is made good by the next, and two analyzers write one book.
 """
 
-from typing import TYPE_CHECKING
-
 from agent.wire.units import DAY_US
 from analyzer.errors import LedgerError
 from analyzer.ledger.believed import believing
@@ -18,12 +16,10 @@ from analyzer.recommendations.lifecycle.prediction import predicted
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
 from collector.store.books import mirror_findings
-
-if TYPE_CHECKING:
-    from collector.store.database import Store
+from collector.store.database import Store
 
 
-def keep_recommendations(store: "Store", settings: Settings, now_us: int) -> int:
+def keep_recommendations(store: Store, settings: Settings, now_us: int) -> int:
     """Write down what is recommended for the last whole week, and which changes were made; return how many rows.
 
     Weeks before it are left alone: what is recommended of them now is no prediction any more.

@@ -22,6 +22,7 @@ from agent.wire.units import DAY_US, MICROS, SECOND_US
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
 from analyzer.interfaces.doctor.sight import length_words, size
+from analyzer.settings.settings import Settings
 from analyzer.text.templating import DRAW, PLOTLY, TEMPLATES, environment_of
 from analyzer.text.words import (
     UNKNOWN,
@@ -39,12 +40,11 @@ from analyzer.text.words import (
     plain_sentence,
     signed,
 )
+from collector.access.access import Access
 from collector.access.gate import endpoint_of
 from dashboards.pages.marks import class_bar
 
 if TYPE_CHECKING:
-    from analyzer.settings.settings import Settings
-    from collector.access.access import Access
     from dashboards.analysis import Pass
 
 _STATIC = Path(__file__).parents[1] / "static"
@@ -187,7 +187,7 @@ class Frame:
     """Renders templates within the frame of one site."""
 
     def __init__(
-        self, settings: "Settings", last_pass: "Callable[[], Pass]", access: "Access", *, is_simulated: bool = False
+        self, settings: Settings, last_pass: "Callable[[], Pass]", access: Access, *, is_simulated: bool = False
     ) -> None:
         self.settings = settings
         self._is_simulated = is_simulated

@@ -17,7 +17,6 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Request
@@ -28,6 +27,7 @@ from starlette.types import ASGIApp, Scope
 from agent.wire.bounded import json_said
 from analyzer.interfaces.mail.editions import known_subscription, masked, stop
 from analyzer.text.templating import environment_of
+from collector.access.access import Access
 from collector.access.gate import FIELD, SAFE, body_of, endpoint_of, fields_of, is_form, same_site
 from collector.access.secret import COOKIE, LASTING_SECONDS, PERSON_SECONDS, SECURE_COOKIE, Session, cookie_of
 from collector.errors import AccessError, RegistryError
@@ -35,9 +35,6 @@ from collector.registry import Mails
 from collector.registry.roles import PERSON, SETTINGS, Principal, Right
 from dashboards.pages.frame import OWN, SECURITY, STRICT, Frame
 from dashboards.server.sign_in import Begun, Grant, Provider, principal_of
-
-if TYPE_CHECKING:
-    from collector.access.access import Access
 
 _PATH, _FIRST, _FIRST_OF_A_TEAM = "/login", "/", "/money"
 _HEADERS = STRICT | {"Cache-Control": "no-store"}
@@ -57,7 +54,7 @@ class Login:
 
     def __init__(
         self,
-        access: "Access",
+        access: Access,
         frame: Frame,
         site_url: str,
         provider: Provider | None = None,

@@ -6,17 +6,16 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, GIB, HOUR_MS, MILLISECOND_US, PERMILLE
-from analyzer.capacity.gate.decided import Gate, Outcome
+from analyzer.capacity.gate.decided import Gate, Offer, Outcome
 from analyzer.capacity.gate.offer import Fix, advice_for, spared
+from analyzer.capacity.gate.request import Request
+from analyzer.capacity.gate.supply import Supply, Work
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, StateHours
+from analyzer.capacity.profile.signature import ReadProfile
 from analyzer.text.words import counted, decimal, gpu_hours, nearest, plain
 
 if TYPE_CHECKING:
-    from analyzer.capacity.gate.decided import Offer
     from analyzer.capacity.gate.policy import Policy, Rule
-    from analyzer.capacity.gate.request import Request
-    from analyzer.capacity.gate.supply import Supply, Work
-    from analyzer.capacity.profile.signature import ReadProfile
 
 _MOST_DECIMALS = 6
 
@@ -54,13 +53,13 @@ def _ratio_parts(ratio: float) -> tuple[int, int]:
 class GateInput:
     """What is judged. `now_us` is microseconds UTC."""
 
-    request: "Request"
-    read: "ReadProfile"
-    work: "Work"
+    request: Request
+    read: ReadProfile
+    work: Work
     policy: "Policy"
-    supply: "Supply"
+    supply: Supply
     fix: Fix | None
-    offer: "Offer | None"
+    offer: Offer | None
     now_us: int
 
     @property

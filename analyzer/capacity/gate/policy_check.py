@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_MS, PERMILLE
 from analyzer.capacity.gate.decided import (
@@ -30,7 +30,7 @@ from analyzer.capacity.gate.offer import (
     options_of,
     price_of,
 )
-from analyzer.capacity.gate.policy import PilotRule, Policy
+from analyzer.capacity.gate.policy import PilotRule, Policy, Rule
 from analyzer.capacity.gate.request import HOURS_A_WEEK, Request
 from analyzer.capacity.gate.supply import History, Supply, Work, check_known, completed, work_of
 from analyzer.capacity.profile.canonical_json import canonical
@@ -39,9 +39,6 @@ from analyzer.capacity.profile.signature import ReadProfile
 from analyzer.errors import ConfigError
 from analyzer.ids import LENGTH, short_id
 from analyzer.text.words import counted, gpu_hours, nearest, plain
-
-if TYPE_CHECKING:
-    from analyzer.capacity.gate.policy import Rule
 
 _SIZE, _LENGTH, _HISTORY, _EARLIER = "pilot_size", "pilot_length", "pilot_history", "pilot_earlier"
 
@@ -181,7 +178,7 @@ _TEXTS = {
 }
 
 
-def _text(rule: "Rule", look: GateInput) -> str:
+def _text(rule: Rule, look: GateInput) -> str:
     size, sizes = look.run_gpus, {each.gpus for each in look.profile.scaling}
     open_ones = [one for one in _cheaper(look) if one.fits is not False]
     cheaper = f"{look.policy.step_gpus} {plain(open_ones[0].sku.partition('-')[0])}" if open_ones else "a cheaper kind"

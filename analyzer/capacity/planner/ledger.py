@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlencode
 
 from agent.wire.units import DAY_US, SECOND_US
@@ -16,9 +16,7 @@ from analyzer.recommendations.site import Host, Placed
 from analyzer.recommendations.site_query import SiteQuery
 from analyzer.server_client import ask_server_json, of_this_version, typed
 from analyzer.text.words import counted, plain
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 HISTORY_PATH, NODES_PATH = "/v1/plan/history", "/v1/plan/nodes"
 _P10, _P50, _P90 = 10, 50, 90
@@ -197,7 +195,7 @@ class _RunCount:
 class StoreLedger:
     """A store on this machine, as a plan asks it."""
 
-    session: "Session"
+    session: Session
 
     def history(self, name: str, gpus: int, sku: str | None = None) -> History:
         """Return what runs of a name with so many GPUs of a kind took."""
@@ -208,7 +206,7 @@ class StoreLedger:
         return read_stock(self.session, ledger_end(self.session))
 
 
-def read_history(session: "Session", name: str, gpus: int, sku: str | None = None) -> History:
+def read_history(session: Session, name: str, gpus: int, sku: str | None = None) -> History:
     """Read what runs of a name with so many GPUs of a kind took; without `sku` of the one kind that there is.
 
     Raises:
@@ -289,7 +287,7 @@ def _gpus(count: int) -> str:
     return counted(count, "GPU") if count else "no GPU"
 
 
-def read_stock(session: "Session", now_us: int) -> tuple[StockNode, ...]:
+def read_stock(session: Session, now_us: int) -> tuple[StockNode, ...]:
     """Read the nodes of the day that ends with the newest hour of the ledger, by name.
 
     Raises:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.wire.units import HOUR_MS, MICROS, PERMILLE
 from analyzer.capacity.profile.canonical_json import canonical
@@ -63,9 +65,6 @@ from analyzer.text.words import (
     plain,
     symbol,
 )
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _Cells = tuple[str, ...]
 
@@ -403,7 +402,7 @@ _TEMPLATE = "profile.html"
 _HEAD, _BODY_END = "<head>", "</body>"  # names are escaped: only the template can have written these
 
 
-def page(envelope: Envelope, decided: DecisionView | None = None, key: "Ed25519PrivateKey | None" = None) -> str:
+def page(envelope: Envelope, decided: DecisionView | None = None, key: Ed25519PrivateKey | None = None) -> str:
     """Return the page. `key` is that of the envelope, and signs the words of the page; None leaves them unsigned."""
     html = environment().get_template(_TEMPLATE).render(view(envelope, decided))
     mark = f"{PAGE_MARK}{PAGE_MARK_END}"
@@ -442,7 +441,7 @@ def in_form(
     envelope: Envelope,
     decided: DecisionView | None = None,
     *,
-    key: "Ed25519PrivateKey | None" = None,
+    key: Ed25519PrivateKey | None = None,
     layout: TextLayout | None = None,
 ) -> str:
     """Return a profile in a form. Words are signed in a page alone, by `key`: a text carries no signature."""
@@ -458,7 +457,7 @@ class Ready:
     """A signed profile that is to be written. `sent` has the forms that a server made: they stay as they came."""
 
     envelope: Envelope
-    key: "Ed25519PrivateKey | None" = None
+    key: Ed25519PrivateKey | None = None
     sent: Mapping[Form, str] = field(default_factory=dict)
 
     def form(self, form: Form, layout: TextLayout | None = None) -> str:

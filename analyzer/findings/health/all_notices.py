@@ -1,15 +1,12 @@
 """Every rule, asked in turn: what it noticed, and what it could not judge."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.findings.health import gpus, hosts, queues, runs, services
 from analyzer.findings.health.notice import Notice, Rule, Span, gather
 from analyzer.ledger.coverage import Unjudged
 from collector.lake.tiers import kept_from
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # In the order in which they are read: what is broken or not known, what costs capacity, what a run could do better.
 RULES: tuple[Rule, ...] = (
@@ -43,7 +40,7 @@ class PeriodNotices:
     unjudged: tuple[Unjudged, ...]
 
 
-def notices_in(session: "Session", start_us: int, end_us: int, rules: tuple[Rule, ...] = RULES) -> PeriodNotices:
+def notices_in(session: Session, start_us: int, end_us: int, rules: tuple[Rule, ...] = RULES) -> PeriodNotices:
     """Return what is to be looked at in [start_us, end_us), microseconds UTC."""
     span = Span(start_us, end_us)
     gather(session, span)

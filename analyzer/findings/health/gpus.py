@@ -9,7 +9,7 @@ Management, RMA policy, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/r
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_MS, WEEK_US
 from analyzer.findings.finding import EvidenceLine
@@ -22,9 +22,7 @@ from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
 from analyzer.queries.statements import statements
 from analyzer.text.words import brief_percent, counted, some
 from collector.lake.tiers import kept_from
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # What each Xid of the limits means, and what its remedy is.
 XIDS: dict[int, tuple[str, str]] = {
@@ -99,7 +97,7 @@ class Memory:
     remapped_before: int = 0  # when the period began
 
 
-def find_memory_errors(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_memory_errors(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices by host and GPU."""
     (first,) = session.row("SELECT min(hour) FROM ledger_hours")
     knows_weeks = first is not None and first <= span.end_us - LIMITS.weeks * WEEK_US
@@ -108,7 +106,7 @@ def find_memory_errors(session: "Session", span: Span) -> Iterator[Notice | Unju
         yield from memory_notices(memory)
 
 
-def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
+def _untold_errors(session: Session, span: Span, knows_weeks: bool) -> Iterator[Unjudged]:
     *_, told, unnamed = statements("findings/health/ecc.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
     ((corrected, uncorrected, xids, samples),) = rows_of(session, span, told, last=max(span.start_us, newest))
@@ -130,7 +128,7 @@ def _untold_errors(session: "Session", span: Span, knows_weeks: bool) -> Iterato
         yield span.unjudged("fleet/ecc/expired", "the samples of a part of this period have expired")
 
 
-def _memories(session: "Session", span: Span, knows_weeks: bool) -> list[Memory]:
+def _memories(session: Session, span: Span, knows_weeks: bool) -> list[Memory]:
     weeks, weeks_before, events, rows, *_ = statements("findings/health/ecc.sql")
     samples_from = kept_from(session, ["gpu_samples"])
     found: dict[tuple[str, str], tuple[dict[int, int], dict[int, int], list[int]]] = {}
@@ -243,7 +241,7 @@ UNHELD_MEMORY = NoticeRule(
 )
 
 
-def find_slow_gpus(session: "Session", span: Span) -> Iterator[Notice]:
+def find_slow_gpus(session: Session, span: Span) -> Iterator[Notice]:
     """Yield the GPUs for which several runs waited, the dearest first."""
     yield from slow_gpu_notices(stragglers(efficiency_query.waited(session, span.start_us, span.end_us)))
 
@@ -288,7 +286,7 @@ class ForeignProcess:
         return None if self.cpu_ms is None else self.cpu_ms * 1000 >= limits.foreign_cpu_millicores * self.ms
 
 
-def find_foreign_processes(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_foreign_processes(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each run beside whose processes those of others computed, by name."""
     (select,) = statements("findings/health/foreign_processes.sql")
     found = [ForeignProcess(*row) for row in rows_of(session, span, select)]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
@@ -17,9 +17,7 @@ from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, some
 from collector.lake.tiers import kept_from
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 SILENT_AGENTS = "fleet/silent_agents"
 _GIGABIT = 125_000_000  # bytes a second
@@ -55,7 +53,7 @@ class Port:
         return self.errors * 3_600_000 // self.ms if self.ms else 0
 
 
-def find_links(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_links(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices of GPUs' links, then of ports, by host. One that is narrower than it could be is the hardware's."""
     replays, ports, told = statements("findings/health/links.sql")
     (newest,) = session.row("SELECT coalesce(max(hour), 0) FROM notice_gpu_hours")
@@ -100,7 +98,7 @@ class HostDriver:
     driver: str | None
 
 
-def find_drivers(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_drivers(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each group and version that is not the group's, then for groups behind the fleet."""
     (select,) = statements("findings/health/drivers.sql")
     hosts = [HostDriver(*row) for row in rows_of(session, span, select)]
@@ -182,7 +180,7 @@ class Agent:
     paused: bool = False
 
 
-def find_silent_agents(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_silent_agents(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield notices by host: owned ones of which nobody hears, agents that miss beats, lose batches or the time."""
     (select,) = statements("findings/health/silence.sql")
     (newest,) = session.row(

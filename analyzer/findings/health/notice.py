@@ -9,7 +9,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -23,10 +23,8 @@ from analyzer.states import Confidence
 from analyzer.text.as_json import WHOLE, Name, Sentence
 from analyzer.text.words import brief_hours, brief_percent, counted, gib, length_of_time, tenths
 from collector.lake.series import TableExtent
+from collector.store.session import Session
 from collector.tier_tables import tiered
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 Actor = Literal["run", "platform", "capacity"]
 Row = TypeVar("Row")
@@ -156,7 +154,7 @@ class NoticeRule(Generic[Row]):
     group: Callable[[Row], object] = id  # each row alone
     untold: str = ""
 
-    def __call__(self, session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+    def __call__(self, session: Session, span: Span) -> Iterator[Notice | Unjudged]:
         """Yield what is to be looked at, in the order of the rows, or that it could not be judged."""
         select, *others = statements(f"findings/health/{self.file}")
         if self.untold and not session.row(others[-1])[0]:
@@ -167,7 +165,7 @@ class NoticeRule(Generic[Row]):
             yield from self.judge(list(group))
 
 
-def rows_of(session: "Session", span: Span, statement: str, **values: object) -> list[tuple[Any, ...]]:
+def rows_of(session: Session, span: Span, statement: str, **values: object) -> list[tuple[Any, ...]]:
     """Return the rows of a statement, which is given what it names: of the span, of `values`, and of the limits."""
     known = {"start": span.start_us, "end": span.end_us} | values
     names = set(PARAMETER.findall(statement))
@@ -177,7 +175,7 @@ def rows_of(session: "Session", span: Span, statement: str, **values: object) ->
 _HOURS = {"gpu": "gpu_samples", "run": "run_samples", "port": "network_samples", "process": "process_samples"}
 
 
-def gather(session: "Session", span: Span) -> None:
+def gather(session: Session, span: Span) -> None:
     """Make the temporary tables of a period.
 
     Raises:
@@ -195,6 +193,6 @@ def gather(session: "Session", span: Span) -> None:
     run(session, "findings/health/holds.sql", start=span.start_us, end=span.end_us)
 
 
-def rolled_until(session: "Session", table: str) -> int:
+def rolled_until(session: Session, table: str) -> int:
     """Return until when the tiers of a table of samples are whole, at a whole hour; 0 where there are none."""
     return TableExtent.of(session, tiered(table)).rolled_until // HOUR_US * HOUR_US

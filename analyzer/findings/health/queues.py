@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
@@ -13,9 +13,7 @@ from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import brief_percent, some
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 Why = Literal["pieces", "kept", "room"]
 
@@ -69,7 +67,7 @@ class Site:
         ]
 
 
-def find_fragmentation(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_fragmentation(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each queue and reason, by queue: GPUs in pieces, kept back, or in one piece and not given."""
     told, waits, free, queues, size = statements("findings/health/fragmentation.sql")
     if not rows_of(session, span, told)[0][0]:
@@ -186,7 +184,7 @@ class Mixture:
     slowed_alone: TimeShare
 
 
-def find_mixed(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_mixed(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each service beside training, by name, then for each queue that takes both."""
     make, services, select, queues = statements("findings/health/mixed.sql")
     session.execute(make)

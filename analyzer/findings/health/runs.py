@@ -5,7 +5,7 @@ checkpoints at the wrong interval or never restored.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import EvidenceLine
@@ -19,9 +19,7 @@ from analyzer.queries.statements import statements
 from analyzer.states import Confidence
 from analyzer.text.words import brief_percent, called, counted, gib, tenths
 from collector.lake.tiers import kept_from
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _NO_PROCESSOR_TIME = "no CPU time of runs was reported (run_samples, process_samples)"
 _STAKE_LEAST_MS = HOUR_MS  # less is not worth somebody's morning
@@ -137,7 +135,7 @@ class Fullest(OfRun):
         return self.most * 1000 // self.memory_bytes
 
 
-def find_full_memory(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_full_memory(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs whose GPU memory is nearly full in steady work, by name."""
     select, told = statements("findings/health/hbm_headroom.sql")
     ((has_use, has_size),) = rows_of(session, span, told)
@@ -184,7 +182,7 @@ class LongStart(OfRun):
     cores_milli: int | None
 
 
-def find_long_starts(session: "Session", span: Span) -> Iterator[Notice]:
+def find_long_starts(session: Session, span: Span) -> Iterator[Notice]:
     """Yield a notice for each name of runs that held GPUs for long before any work, by name."""
     (select,) = statements("findings/health/long_starts.sql")
     runs = [LongStart(*row) for row in rows_of(session, span, select)]
@@ -219,7 +217,7 @@ class Pipes(OfRun):
     fp64: int | None = None
 
 
-def find_idle_tensor_cores(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_idle_tensor_cores(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; then the kinds of GPU that do not tell."""
     select, silent = statements("findings/health/mixed_precision.sql")
     runs = [Pipes(*row) for row in rows_of(session, span, select)]
@@ -267,7 +265,7 @@ class Turns(OfRun):
     turns: int  # from one stage to the other
 
 
-def find_packed_stages(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_packed_stages(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs, by name; over minutes where samples have expired."""
     candidates, told = statements("findings/health/packed_candidates.sql")
     if not rows_of(session, span, told)[0][0]:
@@ -343,7 +341,7 @@ class FleetKind:
     memory_bytes: int
 
 
-def find_too_large(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_too_large(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each name of runs that a smaller GPU would do, by name."""
     select, kinds, told = statements("findings/health/too_large.sql")
     if not rows_of(session, span, told)[0][0]:
@@ -424,7 +422,7 @@ def _use_evidence(uses: Sequence[Use]) -> Iterator[EvidenceLine]:
     yield EvidenceLine("processors", f"{tenths(max(cores) // 100)} cores per GPU" if cores else "not told")
 
 
-def find_checkpoints(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_checkpoints(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by name of run; one notice for all runs of a name."""
     savings = efficiency_query.savings(session, span.start_us, span.end_us)
     if savings:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
@@ -13,9 +12,7 @@ from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import statements
 from analyzer.text.words import percent
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 # Less than a twentieth of the time is not worth naming: the band of TF Profiler (algorithms.md 1.1).
 _WORTH_PERMILLE = 50
@@ -169,7 +166,7 @@ def _unread_notices(of: UnreadTime, state: str) -> Iterator[Notice]:
         yield _of_service("unread", of, {"share": share, "state": state, "why": why})
 
 
-def find_service_notices(session: "Session", span: Span) -> Iterator[Notice | Unjudged]:
+def find_service_notices(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by service and rule, and what could not be judged for want of a signal."""
     for figures in _figures(session, span):
         for name, judge in SERVICE_RULES:
@@ -218,7 +215,7 @@ def _of_service(
     return noticed(rule, WORDS[rule], of.service, said, key=key, evidence=evidence, **about)
 
 
-def _figures(session: "Session", span: Span) -> Iterator[ServiceFigures]:
+def _figures(session: Session, span: Span) -> Iterator[ServiceFigures]:
     """Yield the services of a period by name."""
     (select,) = statements("findings/health/serving.sql")
     marks = {

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.errors import ConfigError, LedgerError
@@ -19,9 +19,6 @@ from analyzer.period import Calendar, Period, day_starts, local, midnight
 from analyzer.queries.statements import booked
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 # By hour and run first: a fleet has a hundred rows of the ledger where that has one.
 _BY_DAY = f"""
@@ -73,7 +70,7 @@ class Spending:
         ]
 
 
-def spending(session: "Session", timezone: str, since: int, until: int) -> Spending:
+def spending(session: Session, timezone: str, since: int, until: int) -> Spending:
     """Return what was spent each day from the day of `since`, or of the ledger's first hour, to `until`."""
     (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ? AND hour < ?", [since, until])
     if first is None:
@@ -159,7 +156,7 @@ class MonthReport:
 
 
 def month_report(
-    session: "Session", period: Period, known_until: int, currency: str, budgets: Sequence[Budget]
+    session: Session, period: Period, known_until: int, currency: str, budgets: Sequence[Budget]
 ) -> MonthReport | None:
     """Return how a month stands as of `known_until`; None where the ledger has nothing of it."""
     until = min(period.end, known_until)

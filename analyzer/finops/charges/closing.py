@@ -8,7 +8,7 @@ the next.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from analyzer.finops.charges.sums import HeldHour, charged_micros
 from analyzer.finops.non_gpu_costs.rates import Rates, close_rates
@@ -21,9 +21,6 @@ from analyzer.queries.statements import BOOKED_COLUMNS, PLACED_COLUMNS, placed, 
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 _BOOKED = """
 WITH shut AS (SELECT hour, closed_at FROM closed_hours WHERE hour >= $start AND hour < $end), learned AS (
@@ -54,7 +51,7 @@ class Edited:
     is_waiting: bool
 
 
-def edited(session: "Session", period: Period, settings: Settings) -> Edited | None:
+def edited(session: Session, period: Period, settings: Settings) -> Edited | None:
     """Return what was edited after hours of a period had closed; None where nothing was, or nothing has closed.
 
     Raises:
@@ -71,7 +68,7 @@ def edited(session: "Session", period: Period, settings: Settings) -> Edited | N
     return Edited(period.label, tuple(sorted({kind for _, kind in rows})), months, is_waiting)
 
 
-def closed_at(session: "Session", period: Period) -> int | None:
+def closed_at(session: Session, period: Period) -> int | None:
     """Return when the terms of a period were closed, of its hours the last; None where any is not, or is to come."""
     at, is_open = session.row(
         "SELECT max(c.closed_at), coalesce(bool_or(c.hour IS NULL), true) FROM ledger_hours h "
@@ -81,7 +78,7 @@ def closed_at(session: "Session", period: Period) -> int | None:
     return None if is_open or not is_reached(session, period.end) else int(at)
 
 
-def _is_waiting(session: "Session", settings: Settings) -> bool:
+def _is_waiting(session: Session, settings: Settings) -> bool:
     """Return whether a file that the settings name is another than the last corrections were made by."""
     applied = session.rows("SELECT terms_version FROM terms_applied")
     if not applied:

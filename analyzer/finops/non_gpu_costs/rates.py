@@ -13,11 +13,10 @@ from analyzer.period import Period, local
 from analyzer.prices.non_gpu_rows import NonGpuPrices
 from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.settings.settings import Settings
+from collector.store.session import Session
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter  # half of what starting a command takes; most read no closed rates
-
-    from collector.store.session import Session
+    from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def _adapter() -> "TypeAdapter[Rates]":
     return TypeAdapter(Rates)
 
 
-def stretches(session: "Session", period: Period, now: Rates) -> list[Stretch]:
+def stretches(session: Session, period: Period, now: Rates) -> list[Stretch]:
     """Return a period cut where its rates change: of closed hours those that they closed with, of all others `now`.
 
     Hours that the ledger does not have are closed with the others of their month.
@@ -98,7 +97,7 @@ def _of_all_hours(versions: Mapping[int, str | None], period: Period) -> list[st
     return found
 
 
-def close_rates(session: "Session", rates: Rates) -> None:
+def close_rates(session: Session, rates: Rates) -> None:
     """Keep the content of the rates by which hours close, once."""
     if not session.rows("SELECT 1 FROM closed_rates WHERE rates_version = ?", [rates.version]):
         session.load("closed_rates", ("rates_version", "content"), [(rates.version, rates.content)])

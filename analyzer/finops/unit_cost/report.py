@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import PERMILLE
 from analyzer.finops.unit_cost.change import Changed, changed
@@ -31,10 +30,6 @@ from analyzer.queries.statements import statements
 from analyzer.states import words_of
 from analyzer.text.words import nearest
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from analyzer.period import Period
-    from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +60,13 @@ class Compute:
         return None if self.micros is None or not self.useful else self.micros * 3_600_000 / self.useful
 
 
-def _compute_by_team(session: "Session", period: "Period", before: "Period | None") -> tuple[Compute, ...]:
+def _compute_by_team(session: Session, period: Period, before: Period | None) -> tuple[Compute, ...]:
     """Return every team that held GPUs, dearest first; `before` is what they are compared with, where it is known."""
     then = {one.team: one.useful_permille for one in _read(session, before)} if before is not None else {}
     return tuple(replace(one, useful_permille_before=then.get(one.team)) for one in _read(session, period))
 
 
-def _read(session: "Session", period: "Period") -> list[Compute]:
+def _read(session: Session, period: Period) -> list[Compute]:
     (query,) = statements("finops/unit_cost/compute.sql")
     span = {"start": period.start, "end": period.end, "useful": words_of("useful")}
     return [Compute(*row) for row in session.rows(query, span)]
@@ -95,7 +90,7 @@ class ScalingReport:
     unsized: int = 0
 
 
-def _scaling_report(session: "Session", period: Period, since: int) -> ScalingReport:
+def _scaling_report(session: Session, period: Period, since: int) -> ScalingReport:
     """Return how what trained in a period scaled, from what runs said of themselves since then."""
     (query,) = statements("finops/unit_cost/trained.sql")
     span = {"since": since, "start": period.start, "end": period.end, "others": list(NOT_TRAINING)}

@@ -6,20 +6,17 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.capacity.planner.amounts import parse_moment
 from analyzer.capacity.planner.facts import PlanFacts
+from analyzer.capacity.planner.from_ledger import LookedUp
 from analyzer.capacity.planner.from_text import DESCRIPTION_BYTES, ModelSettings, heading, read_draft, to_confirm
 from analyzer.capacity.planner.plan import SOLVERS
 from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
 from analyzer.interfaces.cli.command import add_paper, add_place, is_ascii, opened, width_of, write
 from analyzer.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from analyzer.capacity.planner.from_ledger import LookedUp
 
 _OK, _MISSED = 0, 1
 _STANDARD_INPUT = "-"
@@ -136,7 +133,7 @@ def _text(name: str) -> str:
         raise ConfigError(f"cannot read {name}: {why}") from error
 
 
-def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
+def _looked_up(options: argparse.Namespace, file: TaskFile) -> LookedUp:
     from analyzer.capacity.planner.from_ledger import LookedUp, asks_ledger, look_up
     from analyzer.capacity.planner.ledger import ServerLedger, StoreLedger
 
@@ -148,7 +145,7 @@ def _looked_up(options: argparse.Namespace, file: TaskFile) -> "LookedUp":
         return look_up(StoreLedger(reader.session), file)
 
 
-def _answered(looked: "LookedUp", options: argparse.Namespace, settings: Settings) -> PlanFacts:
+def _answered(looked: LookedUp, options: argparse.Namespace, settings: Settings) -> PlanFacts:
     from analyzer.capacity.planner.facts import PlanContext, plan_facts
     from analyzer.capacity.planner.simulation import links_cost_seconds, simulate
     from analyzer.capacity.planner.solve import solve

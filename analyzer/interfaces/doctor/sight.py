@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.interfaces.mail.settings import MailSettings
@@ -14,10 +14,6 @@ from collector.registry import AccessKey, Send, open_registry
 from collector.registry.registry import registry_file
 from collector.store.database import Store
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.config import CollectorConfig
-    from collector.registry import AccessKey, Send
 
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
@@ -96,7 +92,7 @@ class MailSight:
     """
 
     settings: MailSettings
-    sends: "tuple[Send, ...] | None" = None
+    sends: tuple[Send, ...] | None = None
     greet: Callable[[], None] | None = None
 
 
@@ -113,7 +109,7 @@ class Sight:
     settings: Settings
     config: CollectorConfig
     now_us: int
-    keys: "tuple[AccessKey, ...] | None" = None
+    keys: tuple[AccessKey, ...] | None = None
     live: Live | None = None
     mail: MailSight | None = None
     is_simulated: bool = False
@@ -131,7 +127,7 @@ class Sight:
 
 
 def read_beside(
-    config: "CollectorConfig",
+    config: CollectorConfig,
 ) -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None, str | None]:
     """Return keys and mails of the registry beside a store, None where not known, and why it cannot be read."""
     file = registry_file(config.store)

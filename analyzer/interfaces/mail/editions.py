@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.capacity.gate.decided import Decided
@@ -24,9 +23,6 @@ from analyzer.prices.price_book import price_book
 from analyzer.reports.reader import Reader
 from analyzer.text.words import plain
 from collector.registry import Mails, Queued, Subscription
-
-if TYPE_CHECKING:
-    from collector.registry import Mails, Subscription
 
 _ID_LETTERS = 20  # of a hash in hex: 80 bits, that no two addresses of a site share
 _LONGEST = 200
@@ -49,7 +45,7 @@ def stop_url(site_url: str, token: str) -> str:
     return f"{site_url}/mail/stop/{token}"
 
 
-def known_subscription(mails: "Mails", token: str) -> "Subscription | None":
+def known_subscription(mails: Mails, token: str) -> Subscription | None:
     """Return whose token it is, or None; the comparison takes as long whatever is wrong with it.
 
     Raises:
@@ -63,7 +59,7 @@ def known_subscription(mails: "Mails", token: str) -> "Subscription | None":
     return found if hmac.compare_digest(mac, wanted) and key is not None else None
 
 
-def stop(mails: "Mails", token: str, by: str = "its reader") -> "Subscription | None":
+def stop(mails: Mails, token: str, by: str = "its reader") -> Subscription | None:
     """Stop the mail that a token is of, and return whose it was; None where it is nobody's.
 
     Raises:

@@ -23,12 +23,12 @@ from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout, at_column
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, Span, bring, own
+from collector.store.database import Store
 from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.prometheus.pull import Progress, Pulled
     from collector.prometheus.survey import Survey
-    from collector.store.database import Store
 
 _SOURCE = "prometheus"
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
@@ -41,7 +41,7 @@ class Metrics(Protocol):
         """Return what it has between two times, microseconds UTC."""
         ...
 
-    def pull(self, store: "Store", since: int, until: int, found: "Survey", progress: "Progress") -> "Pulled":
+    def pull(self, store: Store, since: int, until: int, found: "Survey", progress: "Progress") -> "Pulled":
         """Bring it into the store, day by day."""
         ...
 
@@ -65,7 +65,7 @@ class ImportOptions:
         self.say(self.layout.page(list(lines)).rstrip("\n"))
 
 
-def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: "Store") -> None:
+def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) -> None:
     """Say what would be brought; the store is only read."""
     found = _found(asked, metrics)
     with believing(store) as session:
@@ -82,7 +82,7 @@ def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: "Store") 
     asked.tell(screen.line(asked.layout, "stored", f"nothing; about {expected:,} samples are expected"))
 
 
-def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: "Store") -> None:
+def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) -> None:
     """Bring a history into a store and make its ledger, and say on the way what happens.
 
     Raises:
@@ -160,7 +160,7 @@ def _tell_placing(asked: ImportOptions, brought: Brought) -> None:
         asked.tell(screen.line(asked.layout, "", f"{counted(count, 'run')} {reason}"))
 
 
-def _pulled(asked: ImportOptions, metrics: Metrics, found: "Survey", store: "Store") -> tuple["Pulled", float]:
+def _pulled(asked: ImportOptions, metrics: Metrics, found: "Survey", store: Store) -> tuple["Pulled", float]:
     began = asked.monotonic()
 
     def progress(done: int, days: int, _: object) -> None:
@@ -181,7 +181,7 @@ def _tell_pulled(asked: ImportOptions, pulled: "Pulled", seconds: float) -> None
         asked.tell(screen.line(asked.layout, "", f"{counted(implausible, 'value')} that no GPU can have: left out"))
 
 
-def _analysed(asked: ImportOptions, store: "Store", settings: Settings) -> None:
+def _analysed(asked: ImportOptions, store: Store, settings: Settings) -> None:
     def progress(done: int, days: int) -> None:
         asked.progress(f"{at_column('ledger', screen.COLUMN)}{done} of {counted(days, 'day')}")
 

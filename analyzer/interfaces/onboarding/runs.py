@@ -1,10 +1,10 @@
 """Where the runs come from, without which all GPUs would be nobody's: Slurm, kube-state-metrics, a file, or labels."""
 
+import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.queries.ledger_query import labels_of
@@ -13,13 +13,9 @@ from collector.importing.allocation_file import of_holders, sightings
 from collector.importing.history import History, Span
 from collector.importing.known_allocations import Sighting
 from collector.importing.prometheus_history import pod_history, read_pods
+from collector.prometheus.client import Client
 from collector.schedulers.kubernetes.source import Labels
-
-if TYPE_CHECKING:
-    import argparse
-
-    from collector.prometheus.client import Client
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _Holders = Sequence[Mapping[str, object]]
 
@@ -55,7 +51,7 @@ class Mapped:
     endings: int
 
 
-def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
+def of_slurm(options: argparse.Namespace, asked: Span) -> Runs:
     """Ask Slurm's accounting, or read its files.
 
     Raises:
@@ -66,13 +62,13 @@ def of_slurm(options: "argparse.Namespace", asked: Span) -> Runs:
 
     told, cluster, notes = slurm_told(options, asked)
 
-    def history(session: "Session", _: _Holders) -> History:
+    def history(session: Session, _: _Holders) -> History:
         return slurm_history.history(session, told, cluster, asked.since, asked.until)
 
     return Runs("sacct", "GPU job", cluster, history, (*told.sentences(), *notes), unread=told.unread)
 
 
-def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -> Runs:
+def of_kube_state(client: Client, cluster: str, labels: Labels, asked: Span) -> Runs:
     """Ask the same Prometheus for what kube-state-metrics said of pods.
 
     Raises:
@@ -80,7 +76,7 @@ def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -
     """
     state = read_pods(client, asked.since, asked.until)
 
-    def history(session: "Session", _: _Holders) -> History:
+    def history(session: Session, _: _Holders) -> History:
         return pod_history(session, state, cluster, labels, asked.until)
 
     return Runs("kube-state-metrics", "run", cluster, history)
@@ -89,7 +85,7 @@ def of_kube_state(client: "Client", cluster: str, labels: Labels, asked: Span) -
 def of_file(path: Path, cluster: str, asked: Span) -> Runs:
     """Take the allocations of a file."""
 
-    def history(session: "Session", _: _Holders) -> History:
+    def history(session: Session, _: _Holders) -> History:
         return allocation_file.history(session, path, cluster, asked.since, asked.until)
 
     return Runs(path.name, "run", cluster, history)
@@ -98,7 +94,7 @@ def of_file(path: Path, cluster: str, asked: Span) -> Runs:
 def of_labels(cluster: str, asked: Span) -> Runs:
     """Take the pods and jobs that the exporter's own labels name."""
 
-    def history(_: "Session", holders: _Holders) -> History:
+    def history(_: Session, holders: _Holders) -> History:
         return of_holders(holders, cluster, asked.since, asked.until)
 
     return Runs("labels of the exporter", "run", cluster, history, in_labels=True)
@@ -133,7 +129,7 @@ class UnmappedGroup:
     example: str
 
 
-def identities(session: "Session") -> list[RunIdentity]:
+def identities(session: Session) -> list[RunIdentity]:
     """Return what each run of the store's allocations says of itself: one row a run, by run id.
 
     What hosts call by another name is left to the run's own scheduler.
@@ -153,7 +149,7 @@ def identities(session: "Session") -> list[RunIdentity]:
     ]
 
 
-def unmapped_runs(session: "Session", book: TeamBook) -> tuple[int, list[UnmappedGroup]]:
+def unmapped_runs(session: Session, book: TeamBook) -> tuple[int, list[UnmappedGroup]]:
     """Return how many runs map to a team, and the others in groups, the largest first."""
     groups: dict[str, list[str]] = defaultdict(list)
     mapped = 0

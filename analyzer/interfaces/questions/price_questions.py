@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from analyzer.interfaces.questions.question import Question
 from analyzer.ledger.teams import team_book
@@ -16,9 +15,7 @@ from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _COMPLAINTS: tuple[TableColumn[Complaint], ...] = (
     TableColumn("", lambda one: one.kind, width=11, align="<"),
@@ -66,7 +63,7 @@ def book_text(book: PriceBook, where: str, sku: str | None, now_us: int, *, ever
     return "\n".join([*lines, *(["", *list_lines(sku)] if everything else [])]) + "\n"
 
 
-def checked(book: PriceBook, settings: Settings, now_us: int, session: "Session | None" = None) -> list[Complaint]:
+def checked(book: PriceBook, settings: Settings, now_us: int, session: Session | None = None) -> list[Complaint]:
     """Return what is wrong with a book by itself; with a session also held to its fleet, and to every hour of it."""
     fleet = owned_kinds(session, now_us) if session is not None else []
     booked = booked_kinds(session) if session is not None else []

@@ -7,7 +7,6 @@ still while requests ran.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, HOUR_US
 from analyzer.ledger.causes.serving_policy import (
@@ -32,9 +31,6 @@ from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.queries.statements import statements
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from collector.store.session import Session
-
 _USES = """
 SELECT window_start // 1000, (counts->>'$.ms')::BIGINT, (counts->>'$.gpus')::BIGINT, (counts->>'$.still')::BIGINT,
     (counts->>'$.members')::BIGINT, (counts->>'$.requests')::BIGINT, (counts->>'$.requests_ms')::BIGINT
@@ -49,7 +45,7 @@ WHERE run_id IN (SELECT unnest(?)) AND h.until_ms > h.from_ms ORDER BY ALL
 
 
 def _kept_uses(
-    session: "Session", run_ids: Sequence[str], from_ms: int, until_ms: int, policy: Policy
+    session: Session, run_ids: Sequence[str], from_ms: int, until_ms: int, policy: Policy
 ) -> dict[int, list[Use]]:
     """Return by window what these runs are known to have done in [from_ms, until_ms) and the look-back before it."""
     found: dict[int, list[Use]] = defaultdict(list)
@@ -61,7 +57,7 @@ def _kept_uses(
     return found
 
 
-def _held_spans(session: "Session", run_ids: Sequence[str]) -> dict[str, list[Span]]:
+def _held_spans(session: Session, run_ids: Sequence[str]) -> dict[str, list[Span]]:
     """Return by run the spans in which it held a GPU, of all time."""
     found: dict[str, list[Span]] = defaultdict(list)
     for run_id, from_ms, until_ms in session.rows(_HELD, [list(run_ids)]):

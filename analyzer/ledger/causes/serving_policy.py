@@ -25,7 +25,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.errors import ConfigError
@@ -37,9 +36,7 @@ from analyzer.queries.ledger_query import labels_of
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import TomlEntry
 from analyzer.settings.toml_model import between, fixed, optional, read_rows, since, toml_file, toml_key, until
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LONGEST_LOOK_BACK_HOURS = 168  # a week: services follow the hours of the day and the days of the week
 
@@ -156,7 +153,7 @@ class Service:
 _ServiceKey = tuple[str, str, tuple[Policy, ...]]  # account, name, rows
 
 
-def find_services(session: "Session", book: PolicyBook) -> list[Service]:
+def find_services(session: Session, book: PolicyBook) -> list[Service]:
     """Return the services by name, and fill the temporary tables `service_runs` and `service_policies`.
 
     Runs of one name and account are replicas of one service, or those that one row calls so. Reads `run_summary` and
@@ -181,7 +178,7 @@ def find_services(session: "Session", book: PolicyBook) -> list[Service]:
     ]
 
 
-def _store(session: "Session", members: dict[_ServiceKey, list[tuple[str, int]]]) -> None:
+def _store(session: Session, members: dict[_ServiceKey, list[tuple[str, int]]]) -> None:
     """Fill the tables by which SQL knows services: whose replicas to count, and what each promises, and when."""
     session.execute("CREATE OR REPLACE TEMP TABLE service_runs (rid BIGINT, sid BIGINT, is_declared BOOLEAN)")
     session.execute(

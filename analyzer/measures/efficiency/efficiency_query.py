@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.measures.efficiency.checkpoints import NODE_FAILURES_LEAST, Failures, Saving
 from analyzer.measures.efficiency.goodput import Attempt, Spent
@@ -11,9 +11,7 @@ from analyzer.period import WINDOW_MS
 from analyzer.queries.ledger_query import labels_of
 from analyzer.queries.statements import statements
 from analyzer.states import LOSABLE
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,12 @@ _AROUND_US = 900_000_000  # a scheduler may call a host down a quarter of an hou
 _WINDOW_US = WINDOW_MS * 1000
 
 
-def state_time(session: "Session", run_id: str, start_us: int, end_us: int) -> tuple[Spent, ...]:
+def state_time(session: Session, run_id: str, start_us: int, end_us: int) -> tuple[Spent, ...]:
     """Return what a run held in [start_us, end_us), by state and cause."""
     return tuple(Spent(*row) for row in _rows(session, "spent", run=run_id, start=start_us, end=end_us))
 
 
-def attempts(session: "Session", run_id: str) -> tuple[Attempt, ...]:
+def attempts(session: Session, run_id: str) -> tuple[Attempt, ...]:
     """Return a run's attempts, in order."""
     rows = _rows(session, "attempts", run=run_id)
     return tuple(
@@ -90,13 +88,13 @@ def attempts(session: "Session", run_id: str) -> tuple[Attempt, ...]:
     )
 
 
-def reported_progress(session: "Session", run_ids: Sequence[str]) -> dict[str, ReportedProgress]:
+def reported_progress(session: Session, run_ids: Sequence[str]) -> dict[str, ReportedProgress]:
     """Return what runs said of themselves, by run; those that said nothing are not there."""
     rows = _rows(session, "told", runs=list(run_ids), stepping=_STEPPING, bucket_us=_WINDOW_US)
     return {row[0]: ReportedProgress(*row) for row in rows}
 
 
-def wave(session: "Session", run_id: str, start_us: int, end_us: int) -> Wave | None:
+def wave(session: Session, run_id: str, start_us: int, end_us: int) -> Wave | None:
     """Return one GPU of a run over time: its SM activity, else its power; None where there are no such samples."""
     rows = _rows(session, "wave", run=run_id, start=start_us, end=end_us, stepping=_STEPPING)
     activity = longest_even([(start, end, sm) for start, end, sm, _ in rows if sm is not None])
@@ -107,14 +105,14 @@ def wave(session: "Session", run_id: str, start_us: int, end_us: int) -> Wave | 
 
 
 def peers(
-    session: "Session", run_id: str, name: str | None, model: str | None, sku: str
+    session: Session, run_id: str, name: str | None, model: str | None, sku: str
 ) -> list[tuple[str, str | None, int, dict[str, str]]]:
     """Return runs that may be of the same model, itself first, then the newest: id, name, GPUs and labels."""
     rows = _rows(session, "peers", run=run_id, name=name, model=model, sku=sku)
     return [(run, called, gpus, labels_of(labels)) for run, called, gpus, labels in rows]
 
 
-def labels(session: "Session", run_id: str) -> dict[str, str]:
+def labels(session: Session, run_id: str) -> dict[str, str]:
     """Return a run's labels by the last word of its scheduler."""
     row = session.row(
         "SELECT arg_max(labels, batch) FROM allocations WHERE run_id = ? AND labels IS NOT NULL", [run_id]
@@ -122,13 +120,13 @@ def labels(session: "Session", run_id: str) -> dict[str, str]:
     return labels_of(row[0])
 
 
-def power_limit_watts(session: "Session", run_id: str) -> float | None:
+def power_limit_watts(session: Session, run_id: str) -> float | None:
     """Return the lowest power limit of a run's GPUs; None where one of them tells none."""
     limit: float | None = _rows(session, "power_limit", run=run_id)[0][0]
     return limit
 
 
-def failures(session: "Session", end_us: int) -> Failures:
+def failures(session: Session, end_us: int) -> Failures:
     """Return what ended training in the four weeks before, over the whole fleet."""
     ((count, node_us, repeating),) = _rows(
         session,
@@ -143,7 +141,7 @@ def failures(session: "Session", end_us: int) -> Failures:
     return Failures(count, node_us, tuple((one["node"], one["times"]) for one in repeating or ()))
 
 
-def savings(session: "Session", start_us: int, end_us: int, run_id: str | None = None) -> tuple[Saving, ...]:
+def savings(session: Session, start_us: int, end_us: int, run_id: str | None = None) -> tuple[Saving, ...]:
     """Return the checkpoints of one run, or of all that train, in [start_us, end_us)."""
     rows = _rows(session, "saving", start=start_us, end=end_us, run=run_id, others=list(NOT_TRAINING))
     return tuple(
@@ -152,12 +150,12 @@ def savings(session: "Session", start_us: int, end_us: int, run_id: str | None =
     )
 
 
-def waited(session: "Session", start_us: int, end_us: int, run_id: str | None = None) -> tuple[Waited, ...]:
+def waited(session: Session, start_us: int, end_us: int, run_id: str | None = None) -> tuple[Waited, ...]:
     """Return the time that ranks waited for slow ones in [start_us, end_us)."""
     rows = _rows(session, "stragglers", start=start_us, end=end_us, run=run_id)
     return tuple(Waited(*row) for row in rows)
 
 
-def _rows(session: "Session", file: str, **parameters: object) -> list[tuple[Any, ...]]:
+def _rows(session: Session, file: str, **parameters: object) -> list[tuple[Any, ...]]:
     (select,) = statements(f"measures/efficiency/{file}.sql")
     return session.rows(select, parameters)

@@ -1,7 +1,6 @@
 """All that this package says of one run."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, checkpoints, withheld
@@ -21,9 +20,7 @@ from analyzer.measures.efficiency.goodput import (
 )
 from analyzer.measures.efficiency.steps import EXPIRED, ReportedProgress, StepTime, by_period, step_time
 from collector.lake.tiers import kept_from
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _WAVES_MOST = 8  # runs of which samples are read for want of a count; each costs a tenth of a second
 
@@ -57,9 +54,7 @@ class Efficiency:
     stragglers: tuple[Straggler, ...]
 
 
-def efficiency(
-    session: "Session", run: Subject, log: StepTime | None = None, *, samples: "Session"
-) -> Efficiency | None:
+def efficiency(session: Session, run: Subject, log: StepTime | None = None, *, samples: Session) -> Efficiency | None:
     """Return it; None for runs that make no steps (serving, interactive, …), to which these terms do not apply.
 
     `log` is a step time that somebody read from the run's own output; `samples` sees those of the runs that `session`
@@ -98,7 +93,7 @@ def _tokens_per_second(said: ReportedProgress | None) -> Figure:
     return Figure(said.tokens * 1_000_000 / said.working_us)
 
 
-def _checkpoints(session: "Session", run: Subject, attempts: tuple[Attempt, ...]) -> Checkpoints | None:
+def _checkpoints(session: Session, run: Subject, attempts: tuple[Attempt, ...]) -> Checkpoints | None:
     own = efficiency_query.savings(session, run.start_us, run.end_us, run.run_id)
     if not own:
         return None
@@ -106,7 +101,7 @@ def _checkpoints(session: "Session", run: Subject, attempts: tuple[Attempt, ...]
     return checkpoints(own[0], efficiency_query.failures(session, run.end_us), nodes)
 
 
-def scaling_of(session: "Session", run: Subject, labels: dict[str, str], samples: "Session") -> Scaling:
+def scaling_of(session: Session, run: Subject, labels: dict[str, str], samples: Session) -> Scaling:
     """Return what runs like this one come to at each size that was seen."""
     own = signature(run.name, labels, run.sku)
     if own is None or run.sku is None:
@@ -141,7 +136,7 @@ def peer_of(gpus: int, said: ReportedProgress | None) -> Peer | None:
     return Peer(said.run_id, gpus, amounts, said.working_us)
 
 
-def _seen(session: "Session", run_id: str, gpus: int) -> Peer | str | None:
+def _seen(session: Session, run_id: str, gpus: int) -> Peer | str | None:
     """Return a run whose steps are seen in its samples alone, one a period; EXPIRED where those are gone."""
     start, end = session.row("SELECT min(hour), max(hour) + 3600000000 FROM ledger WHERE run_id = ?", [run_id])
     if start is None:

@@ -18,15 +18,12 @@ import ipaddress
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from agent.wire.units import HOUR_US
 from collector.lake.tiers import Span, kept_from
-from collector.store.session import literal
+from collector.store.session import Session, literal
 from collector.tier_tables import SIZES, Tiered, tiered
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
 
 Locality = Literal[
     "gpu_link",
@@ -357,7 +354,7 @@ _VIEWS: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-def add_views(session: "Session", nodes: Sequence[str], from_us: int, until_us: int, *, from_tiers: bool) -> None:
+def add_views(session: Session, nodes: Sequence[str], from_us: int, until_us: int, *, from_tiers: bool) -> None:
     """Make the three views over these hosts' bytes in a span of time; traffic_edges must be there.
 
     Raises:
@@ -374,7 +371,7 @@ def add_views(session: "Session", nodes: Sequence[str], from_us: int, until_us: 
         session.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {' UNION ALL '.join(selects)}")
 
 
-def _of_tiers(session: "Session", source: Tiered, span: Span) -> Iterator[str]:
+def _of_tiers(session: Session, source: Tiered, span: Span) -> Iterator[str]:
     """Yield the rest of a query for each size of tier: its times, its table, and which of its rows."""
     minutes_from = kept_from(session, [source.name("minutes")])
     in_edges = f"(node, started_at // {HOUR_US} * {HOUR_US}) IN (SELECT (node, hour) FROM traffic_edges)"

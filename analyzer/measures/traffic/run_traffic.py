@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.measures.traffic.matrix import (
     LEVELS,
@@ -25,9 +25,7 @@ from analyzer.measures.traffic.matrix import (
 from analyzer.measures.traffic.tariff import Bill, Prices, TariffBook
 from analyzer.queries.statements import run, statements
 from analyzer.text.words import bytes_words
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _SHARED_PERCENT = 1  # two clocks never agree: a host that changes hands is not shared
 
@@ -197,7 +195,7 @@ class _Rows:
 
 
 def read_traffic(
-    session: "Session", run_ids: Sequence[str], from_us: int, until_us: int, tariffs: TariffBook | None = None
+    session: Session, run_ids: Sequence[str], from_us: int, until_us: int, tariffs: TariffBook | None = None
 ) -> dict[str, RunTraffic]:
     """Return the traffic of runs in [from_us, until_us), microseconds UTC; runs that held no host then are left out.
 
@@ -220,12 +218,12 @@ def read_traffic(
     }
 
 
-def read_places(session: "Session", until_us: int) -> dict[str, HostLocation]:
+def read_places(session: Session, until_us: int) -> dict[str, HostLocation]:
     """Return where each host of the fleet stood at the end of a span, microseconds UTC."""
     return {node: HostLocation(*where) for node, *where in _all(session, "places", until_us=until_us)}
 
 
-def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:
+def _told(session: Session, asked: dict[str, object]) -> dict[str, _Rows]:
     found: dict[str, _Rows] = defaultdict(_Rows)
     for run_id, node, attempt, rank, held_us, shared_us in _all(session, "seats"):
         found[run_id].seats.append(RingSeat(node, attempt, rank, held_us, shared_us))
@@ -238,7 +236,7 @@ def _told(session: "Session", asked: dict[str, object]) -> dict[str, _Rows]:
     return found
 
 
-def _all(session: "Session", name: str, **parameters: object) -> list[tuple[Any, ...]]:
+def _all(session: Session, name: str, **parameters: object) -> list[tuple[Any, ...]]:
     (query,) = statements(f"measures/traffic/{name}.sql")
     return session.rows(query, parameters)
 

@@ -6,7 +6,6 @@ no code with it looks at it before anybody else does.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import WEEK_US
 from analyzer.recommendations.artefacts import on_nodes, pod_patch
@@ -27,9 +26,7 @@ from analyzer.recommendations.recommendation import Artefact, Constraint, Move, 
 from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.words import lines, proposal_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _BUDGET = Budget(iterations=4_000, seconds=10.0, seed=1)
 # Of what crossing racks cost, when a rack fewer is crossed. An assumption until realised savings calibrate it.
@@ -38,9 +35,7 @@ _CO_LOCATED = Share(500, 750, 900)
 _EMPTIED = Share(500, 750, 1000)
 
 
-def plans(
-    session: "Session", site: Site, start_us: int, end_us: int, seconds: float = _BUDGET.seconds
-) -> list[Proposal]:
+def plans(session: Session, site: Site, start_us: int, end_us: int, seconds: float = _BUDGET.seconds) -> list[Proposal]:
     """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
 
     `seconds` end the search early; where they do, the same fleet may give another plan on a slower machine.

@@ -12,15 +12,12 @@ it free.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import WEEK_US
 from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Pool, Problem, Run, UnitKind
 from analyzer.recommendations.proposal import RESTART_MS
 from analyzer.recommendations.site import Site
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Now:
     held_ratio: float  # of the owned time in the period, how much somebody held
 
 
-def read_now(session: "Session", start_us: int, end_us: int) -> Now:
+def read_now(session: Session, start_us: int, end_us: int) -> Now:
     """Read the fleet at the end of a period, and what the period cost."""
     held: dict[str, dict[str, int]] = defaultdict(dict)
     entangled = set()

@@ -9,15 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from statistics import median
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
 from analyzer.recommendations.lifecycle.lifecycle_tables import add_applied, lifecycle_statuses, predictions
 from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class Shape:
 
 
 def shapes(
-    session: "Session", name: str, team: str | None, start_us: int, end_us: int, *, with_reads: bool = False
+    session: Session, name: str, team: str | None, start_us: int, end_us: int, *, with_reads: bool = False
 ) -> list[Shape]:
     """Return every attempt of the runs of a name and team that ran in [start_us, end_us), in order of their starts.
 
@@ -86,7 +83,7 @@ def _with_reads(shape: Shape, read: tuple[int, int] | None) -> Shape:
     return shape if read is None else replace(shape, network_read_bytes=read[0], local_read_bytes=read[1])
 
 
-def _reads(session: "Session", found: Sequence[tuple[int, Shape]]) -> dict[tuple[str, int], tuple[int, int]]:
+def _reads(session: Session, found: Sequence[tuple[int, Shape]]) -> dict[tuple[str, int], tuple[int, int]]:
     (select,) = statements("recommendations/lifecycle/reads.sql")
     held = [(one.run_id, one.attempt, node, one.started_at, end) for end, one in found for node in one.nodes]
     columns = zip(("runs", "attempts", "nodes", "starts", "ends"), map(list, zip(*held, strict=True)), strict=True)
@@ -94,7 +91,7 @@ def _reads(session: "Session", found: Sequence[tuple[int, Shape]]) -> dict[tuple
     return {(run, attempt): (network, local) for run, attempt, network, local in session.rows(select, asked)}
 
 
-def _first_given_back(session: "Session", run_id: str, from_us: int, until_us: int) -> int | None:
+def _first_given_back(session: Session, run_id: str, from_us: int, until_us: int) -> int | None:
     """Return when a run gave back the first of the GPUs that it held at a moment; None while it holds all of them."""
     (moment,) = session.row(
         "SELECT min(ended_at) FROM allocations WHERE gpu_uuid IS NOT NULL AND started_at < $from AND ended_at >= $from "
@@ -105,7 +102,7 @@ def _first_given_back(session: "Session", run_id: str, from_us: int, until_us: i
     return None if moment is None else int(moment)
 
 
-def _first_drained(session: "Session", nodes: tuple[str, ...], from_us: int, until_us: int) -> tuple[int, str] | None:
+def _first_drained(session: Session, nodes: tuple[str, ...], from_us: int, until_us: int) -> tuple[int, str] | None:
     """Return when the first of these hosts was out of its scheduler from a moment on, and which; None where none was.
 
     A host that had been out already before is no news.
@@ -231,7 +228,7 @@ _DRAINED = ("cool", "drain", "drain_sick_gpu", "scale_in")  # kinds that are mad
 _RELEASE, _LOCAL_NVME = "release", "local_nvme"
 
 
-def look_for_applied(session: "Session", until_us: int, now_us: int) -> int:
+def look_for_applied(session: Session, until_us: int, now_us: int) -> int:
     """Write down which changes that nobody rejected were made by then; return how many."""
     new = 0
     last_made = {one.recommendation_id: one.span.end for one in predictions(session)}  # in order of their periods
@@ -244,7 +241,7 @@ def look_for_applied(session: "Session", until_us: int, now_us: int) -> int:
     return new
 
 
-def _find_applied(session: "Session", one: LifecycleStatus, until_us: int) -> AppliedChange | None:
+def _find_applied(session: Session, one: LifecycleStatus, until_us: int) -> AppliedChange | None:
     """Return when the change that is recommended was made, as far as runs and hosts show it."""
     prediction = one.prediction
     proposed = prediction.span.end

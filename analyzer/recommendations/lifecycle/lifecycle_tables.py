@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import reason_of
@@ -27,9 +27,6 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import Share
 from collector.store.session import Session
 
-if TYPE_CHECKING:
-    from collector.store.session import Session
-
 _PREDICTED = (
     "recommendation_id", "made_at", "period_start", "period_end", "period_label", "kind", "subject", "team", "title",
     "finding_ids", "run_ids", "nodes", "saves_ms", "saves_micros", "lost_ms", "lost_micros", "held_ms", "held_micros",
@@ -40,7 +37,7 @@ _SAID = (
 )  # fmt: skip
 
 
-def predictions(session: "Session") -> list[Prediction]:
+def predictions(session: Session) -> list[Prediction]:
     """Return all that was ever predicted, in order."""
     rows = session.rows(
         f"SELECT {', '.join(_PREDICTED)} FROM recommendation_predictions ORDER BY period_end, made_at, prediction_id"
@@ -48,29 +45,29 @@ def predictions(session: "Session") -> list[Prediction]:
     return [_prediction(row) for row in rows]
 
 
-def words(session: "Session") -> list[Word]:
+def words(session: Session) -> list[Word]:
     """Return all that was ever decided, in order."""
     rows = session.rows(f"SELECT {', '.join(_SAID)} FROM recommendation_words ORDER BY recorded_at, word_id")
     return [Word(*row) for row in rows]
 
 
-def _seen_applied(session: "Session") -> dict[str, AppliedChange]:
+def _seen_applied(session: Session) -> dict[str, AppliedChange]:
     """Return the changes that were seen to have been made, by recommendation."""
     rows = session.rows("SELECT recommendation_id, applied_at, by_run, seen FROM recommendation_applied")
     return {one: AppliedChange(applied_at, by_run, seen) for one, applied_at, by_run, seen in rows}
 
 
-def lifecycle_statuses(session: "Session") -> tuple[LifecycleStatus, ...]:
+def lifecycle_statuses(session: Session) -> tuple[LifecycleStatus, ...]:
     """Return where every recommendation of the book stands."""
     return statuses(predictions(session), words(session), _seen_applied(session))
 
 
-def rejections(session: "Session") -> dict[str, int]:
+def rejections(session: Session) -> dict[str, int]:
     """Return when each recommendation that is rejected now was rejected, by id; microseconds UTC."""
     return rejected_at(words(session))
 
 
-def add_predictions(session: "Session", made: Iterable[Prediction]) -> int:
+def add_predictions(session: Session, made: Iterable[Prediction]) -> int:
     """Add those that are not there yet, and return how many; what is there stays as it was first written."""
     known = {one for (one,) in session.rows("SELECT prediction_id FROM recommendation_predictions")}
     new = {one.id: one for one in made if one.id not in known}
@@ -78,14 +75,14 @@ def add_predictions(session: "Session", made: Iterable[Prediction]) -> int:
     return len(new)
 
 
-def add_applied(session: "Session", recommendation_id: str, found: AppliedChange, made_at_us: int) -> None:
+def add_applied(session: Session, recommendation_id: str, found: AppliedChange, made_at_us: int) -> None:
     """Write down once that a change was seen to have been made."""
     columns = ("recommendation_id", "applied_at", "by_run", "seen", "made_at")
     row = (recommendation_id, found.applied_at, found.by_run, found.seen, made_at_us)
     session.load("recommendation_applied", columns, [row])
 
 
-def begin_turn(session: "Session", turn: str, made_at_us: int) -> bool:
+def begin_turn(session: Session, turn: str, made_at_us: int) -> bool:
     """Return whether this turn was not taken yet, and take it."""
     if session.rows("SELECT 1 FROM recommendation_turns WHERE turn = ?", [turn]):
         return False
@@ -93,7 +90,7 @@ def begin_turn(session: "Session", turn: str, made_at_us: int) -> bool:
     return True
 
 
-def add_word(session: "Session", word: Word) -> None:
+def add_word(session: Session, word: Word) -> None:
     """Add one word; what was said before stays.
 
     Raises:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import Finding
@@ -28,9 +27,7 @@ from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import brief_percent, counted
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _UNLOOKED = "its checkpoints were not checked"
 _GRACE_SECONDS = 60  # beside the time to save: for a signal to reach every rank
@@ -254,7 +251,7 @@ class Spot:
         return self.node_us / self.taken / nodes / 1_000_000 if self.taken >= FAILURES_LEAST else None
 
 
-def find_spot_changes(session: "Session", site: Site, _start_us: int, end_us: int) -> Iterator[Proposal]:
+def find_spot_changes(session: Session, site: Site, _start_us: int, end_us: int) -> Iterator[Proposal]:
     """Yield a change for each run that saves its state, is paid by use, and would be cheaper on spot; by run."""
     (select,) = statements("recommendations/spot.sql")
     spots = {row[0]: Spot(*row) for row in session.rows(select, {"start": end_us - _BACK_US, "end": end_us})}

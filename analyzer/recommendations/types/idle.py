@@ -7,7 +7,6 @@ owned; what that costs is how long hosts of this site take to wake, as their sch
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
@@ -33,9 +32,7 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
 from analyzer.text.words import counted, duration, length_of_time, some
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers to be worth a word: ours
 _MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
@@ -265,7 +262,7 @@ class Waking:
     p90_seconds: int
 
 
-def waking(session: "Session", end_us: int) -> Waking | None:
+def waking(session: Session, end_us: int) -> Waking | None:
     """Return how long hosts took to wake in the quarter before `end_us`; None where too few were seen to wake."""
     (query,) = statements("recommendations/wake_ups.sql")
     asked: dict[str, object] = {"since": end_us - _BACK_US, "end": end_us, "powering_up": _POWERING_UP}
@@ -273,7 +270,7 @@ def waking(session: "Session", end_us: int) -> Waking | None:
     return Waking(seen, p50 // 1_000_000, p90 // 1_000_000) if seen >= _LEAST_WAKINGS else None
 
 
-def find_free_hosts(session: "Session", site: Site, start_us: int, end_us: int) -> Iterator[Proposal]:
+def find_free_hosts(session: Session, site: Site, start_us: int, end_us: int) -> Iterator[Proposal]:
     """Yield a change for each group of hosts that nobody used, by its name; none while a run waits for its kind."""
     groups: dict[tuple[str, str], list[Host]] = defaultdict(list)
     wanted = {wait.sku for wait in site.waiting}
