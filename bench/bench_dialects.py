@@ -1,4 +1,4 @@
-"""Whether bills of twelve dialects say what they were made of: python -m bench.bench_dialects [--bills 10000].
+"""Whether bills of fifteen dialects say what they were made of: python -m bench.bench_dialects [--bills 10000].
 
 Each bill is written from a truth of GPU-hours and prices (tests/analyzer/finops/bill_dialects.py), read, priced, and
 held against ledgers of that truth and of others. It must say the truth to the cent, or be refused by line and column.
@@ -42,7 +42,7 @@ def main() -> int:
     found = {"bills": dict(bills), "lines": lines, "wrong": wrong[:_SHOWN]}
     about = {"machine": machine(), "seed": options.seed, "seconds": round(time.monotonic() - began)}
     keep("dialects", about | found, record=options.record)
-    return told({f"{sum(bills.values()):,} bills in twelve dialects say the truth, or are refused": not wrong})
+    return told({f"{sum(bills.values()):,} bills in fifteen dialects say the truth, or are refused": not wrong})
 
 
 if __name__ == "__main__":

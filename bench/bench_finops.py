@@ -15,8 +15,7 @@ from analyzer.finops.anomalies import anomalies
 from analyzer.finops.budgets.month import month_report
 from analyzer.finops.demand import outlook
 from analyzer.finops.focus.columns import Issuer
-from analyzer.finops.focus.export import ExportOptions, export_focus
-from analyzer.finops.focus.write import FileFormat
+from analyzer.finops.focus.export import ExportOptions, FileFormat, export_focus
 from analyzer.finops.unit_cost.report import unit_report
 from analyzer.interfaces.text.week_text import week_text
 from analyzer.period import Calendar

@@ -147,6 +147,11 @@ class _Part:
         """Of a machine-hour; only to order by."""
         return self.nanos / self.machine_nanos if self.machine_nanos else 0.0
 
+    @property
+    def gpu_price(self) -> float:
+        """Of a GPU-hour, whether GPUs are counted or machines."""
+        return self.nanos / self.nano_hours if self.nano_hours else 0.0
+
 
 def gather(lines: Iterable[BillLine], skus: SkuMap, start: int | None = None, end: int | None = None) -> Bill:
     """Return what an invoice says of each GPU kind and UTC day, and of everything else; of `start` to `end` alone.
@@ -261,14 +266,15 @@ class _Gathering:
             for product, part in products.items():
                 if product.is_compute:
                     of = (slot.day, slot.currency, product.key)
-                    dearest[of] = max(dearest.get(of, 0.0), part.price)
+                    dearest[of] = max(dearest.get(of, 0.0), part.gpu_price)
         for slot, products in self._slots.items():
             fees = _fees(products) if slot.resource is not None and len(products) > 1 else []
             fees += [
                 product
                 for product, part in products.items()
                 if not product.is_compute
-                and 0 < part.price < dearest.get((slot.day, slot.currency, product.key), 0.0) / 2
+                and part.price > 0
+                and part.gpu_price < dearest.get((slot.day, slot.currency, product.key), 0.0) / 2
             ]
             for product, part in products.items():
                 if product in fees:

@@ -143,7 +143,7 @@ class Rule:
 
 
 NO_GPU = "none"
-_NAME_MOST = 80  # characters of what may be a GPU's name
+_NAME_MOST = 160  # characters of what may have a GPU's name in it
 _FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
 # What a line's kind follows from, beside the instance type and the number of GPUs of its details.
 KIND_COLUMNS = (
@@ -158,6 +158,9 @@ _FEE = re.compile(
     r"|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
     re.IGNORECASE,
 )
+# Of AWS: hours for which capacity was held at no cost of its own; whoever used it, or did not, is billed beside it.
+_HELD_CAPACITY = re.compile(r"(?:^|-)(?:Reservation|DedicatedRes):")
+_GPU_WORD, _SIZE_WORD = re.compile(r"[a-z0-9]+"), re.compile(r"^\d+gb$")
 _HOST_PART = re.compile(r"\b(cores?|v?cpus?|ocpus?|ram|memory)\b", re.IGNORECASE)
 
 
@@ -198,6 +201,8 @@ class SkuMap:
             instance = self._named(line) or instance
         if instance is None:
             return "no known GPU"
+        if _HELD_CAPACITY.search(line.texts.get("SkuMeter", "")) and not line.effective:
+            return "capacity that was held"
         return "fee" if _is_fee(line, texts) else BilledKind(*instance, option)
 
     def _named(self, line: BillLine) -> tuple[str, int] | None:
@@ -210,10 +215,25 @@ class SkuMap:
         for name in ("SkuId", "SkuMeter", "ChargeDescription"):
             text = line.texts.get(name)
             if text is not None and (name == "SkuId" or counts_gpus) and len(text) <= _NAME_MOST:
-                for kind in (text, sku(text, None)):
+                for kind in (text, sku(text, None), self._within(text) if counts_gpus else None):
                     if kind in self.kinds:
                         return kind, line.gpu_count or 1
         return None
+
+    def _within(self, text: str) -> str | None:
+        """Return the one GPU kind whose model a text names among other words: Nvidia H100 80GB GPU running in Iowa.
+
+        Where it says no size the model must have one alone; of H100 and H100 NVL the longer name counts.
+        """
+        words = _GPU_WORD.findall(text.casefold())
+        sizes = {word for word in words if _SIZE_WORD.match(word)}
+        found: dict[int, set[str]] = {}
+        for kind in self.kinds:
+            *model, size = _GPU_WORD.findall(kind.casefold())
+            if any(words[at : at + len(model)] == model for at in range(len(words))) and size in (sizes or {size}):
+                found.setdefault(len(model), set()).add(kind)
+        named = found[max(found)] if found else set()
+        return named.pop() if len(named) == 1 else None
 
 
 def _option_of(line: BillLine, texts: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The ledger as files for finance (`gpuledger bill focus` and `csv`), and bills of others in FOCUS held against it."""
+"""The ledger as files for finance (`gpuledger bill focus` and `csv`), and bills of others held against it."""
 
 import argparse
 import sys
@@ -129,7 +129,7 @@ def _signed(micros: int) -> str:
 
 
 def prices_reconcile(argv: list[str]) -> int:
-    """Hold an invoice in FOCUS (1.0 to 1.4, CSV or Parquet) against the ledger, by GPU kind and UTC day.
+    """Hold an invoice (FOCUS, or AWS's, Azure's, Google's or OCI's own) against the ledger, by GPU kind and UTC day.
 
     What came of it is kept, and reports say it: "invoice matched within 0.4%". Exit code 1 where they do not match.
     """
@@ -141,7 +141,7 @@ def prices_reconcile(argv: list[str]) -> int:
         action="extend",
         required=True,
         metavar="FILE",
-        help="the files of the invoice: FOCUS, CSV (.gz too) or Parquet",
+        help="the files of the invoice: FOCUS or the provider's own, CSV or lines of JSON (.gz too) or Parquet",
     )
     _add_map(parser)
     parser.add_argument("--since", metavar="WHEN", help="a UTC day or week (default: the invoice's first day)")
@@ -199,13 +199,13 @@ def _on_store(options: argparse.Namespace) -> tuple[Comparison, Bill]:
 
 
 def import_focus(argv: list[str]) -> int:
-    """Write what a bill in FOCUS says a GPU-hour costs as a price file, to look over and to copy from.
+    """Write what a bill says a GPU-hour costs as a price file, to look over and to copy from.
 
     Nothing is merged into the site's file. Rows stand for what was billed: by GPU kind, purchase option and time.
     """
     parser = ParserOfOnce(prog="gpuledger bill prices import focus", description=import_focus.__doc__)
     parser.add_argument(
-        "file", type=Path, nargs="+", metavar="FILE", help="the files of the bill: FOCUS 1.0 to 1.4, CSV or Parquet"
+        "file", type=Path, nargs="+", metavar="FILE", help="the files of the bill, as reconcile reads them"
     )
     _add_map(parser)
     parser.add_argument("--as-of", type=day, metavar="DAY", help="when the bill was made (default: today)")

@@ -1,4 +1,4 @@
-"""Bills of a truth that is known: GPU-hours and prices, written as twelve providers and resellers write them.
+"""Bills of a truth that is known: GPU-hours and prices, written as providers and resellers write them.
 
 Beside the GPUs' time stand fees, parts of machines, taxes, credits, corrections, purchases and lines in other
 currencies; cells are null in each dialect's way, days are missing, unit prices belong to other quantities.
@@ -8,9 +8,8 @@ import csv
 import gzip
 import io
 import json
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -26,6 +25,7 @@ from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.compare import OwnedTime, compare, gathered
 from analyzer.finops.reconcile.unit_prices import unit_prices
+from tests.analyzer.finops.native_bills import big_query, cost_details, cost_report, cur, cur_2, nested
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
 FIRST_US = int(FIRST.timestamp()) * 1_000_000
@@ -94,8 +94,9 @@ class Dialect:
     time: str = "%Y-%m-%dT%H:%M:%SZ"
     digits: int = 10  # of costs
     dress: str = "plain"
-    native: tuple[tuple[str, str], ...] = ()  # not FOCUS: its columns by FOCUS's; it must be refused by line and column
+    native: Callable[[Mapping[str, str]], Iterator[dict[str, str]]] | None = None  # a line of FOCUS as it has it
     resources: bool = True
+    has_options: bool = True  # says how machines were bought, so that their prices stay apart
     unit: Unit = MACHINE_UNITS[0]
 
 
@@ -110,19 +111,17 @@ _1_1 = (*_1_0, "SkuMeter", "SkuPriceDetails", "SkuPriceId")
 _1_2 = (*_1_1, "BillingAccountType", "InvoiceId")
 _1_3 = (*_1_2, "ServiceProviderName", "HostProviderName")
 _1_4 = tuple(name for name in _1_3 if name not in ("ProviderName", "PublisherName"))
-_CUR = (
-    ("lineItem/UsageStartDate", "ChargePeriodStart"), ("lineItem/UsageEndDate", "ChargePeriodEnd"),
-    ("lineItem/LineItemType", "ChargeCategory"), ("lineItem/UnblendedCost", "BilledCost"),
-    ("lineItem/CurrencyCode", "BillingCurrency"), ("lineItem/UsageAmount", "PricingQuantity"),
-    ("pricing/unit", "PricingUnit"), ("lineItem/LineItemDescription", "ChargeDescription"),
-)  # fmt: skip
-_CUR_2 = tuple((re.sub(r"[/A-Z]", lambda c: "_" + c[0].strip("/").lower(), name), of) for name, of in _CUR)
 _BLANKS = "%Y-%m-%d %H:%M:%S"
 _MINUTES = "%Y-%m-%dT%H:%MZ"
 
 DIALECTS = (
-    Dialect("AWS CUR 1", 0, (), native=_CUR),
-    Dialect("AWS CUR 2", 0, (), native=_CUR_2, dress="gzip"),
+    Dialect("AWS CUR 1", 0, (), MACHINE_UNITS[:2], native=cur),
+    Dialect("AWS CUR 2", 0, (), MACHINE_UNITS[:2], native=cur_2, dress="gzip", digits=15),
+    Dialect("Azure, amortized", 1, (), MACHINE_UNITS[2:5], native=cost_details, dress="mark", digits=15),
+    Dialect("Google, BigQuery", 2, (), GPU_UNITS[:1], native=big_query, dress="json"),
+    Dialect(
+        "Oracle, own", 3, (), GPU_UNITS[2:3], native=cost_report, dress="gzip", is_mapped=True, has_options=False
+    ),
     Dialect("FOCUS 1.0", 0, _1_0, null="NULL", time=_BLANKS),
     Dialect("FOCUS 1.1", 0, _1_1, dress="parquet of doubles"),
     Dialect("FOCUS 1.2", 0, _1_2, null="null", digits=12, dress="parquet"),
@@ -142,6 +141,9 @@ def _dressed(dress: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) 
     """Return a table as the bytes of a file."""
     if dress.startswith("parquet"):
         return _parquet(columns, rows, of_doubles=dress == "parquet of doubles")
+    if dress == "json":
+        lines = [json.dumps(nested(dict(zip(columns, row, strict=True)))) for row in rows]
+        return "\n".join(lines).encode()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n" if dress == "mark" else "\n")
     writer.writerow([name.lower() for name in columns] if dress == "folded" else columns)
@@ -213,9 +215,10 @@ def make_bill(random: Random, dialect: Dialect, folder: Path) -> Made:
     rows += _others(random, dialect, items)
     random.shuffle(rows)
     truth.total = sum((Decimal(row["EffectiveCost"]) for row in rows), Decimal(0))
-    columns = [name for name, _ in dialect.native] or dialect.columns
-    cells = [of for _, of in dialect.native] or dialect.columns
-    table = [[row.get(name) or dialect.null for name in cells] for row in rows]
+    if dialect.native is not None:
+        rows = [own for row in rows for own in dialect.native(row)]
+    columns = dialect.columns or tuple(dict.fromkeys(name for row in rows for name in row))
+    table = [[row.get(name) or dialect.null for name in columns] for row in rows]
     parts = random.choice((1, 1, 2))
     if len(table) == 1 or table[0::2] == table[1::2]:
         parts = 1  # a file that says what another says is refused
@@ -392,11 +395,9 @@ def faults(random: Random, made: Made) -> list[str]:
     try:
         bill = gathered(made.paths, (), made.maps, (None, None))
     except ConfigError as error:
-        is_told = made.dialect.native and "line 1: the column line" in str(error)
-        return [] if is_told else [f"refused: {error}"]
-    if made.dialect.native:
-        return ["read, though it is no FOCUS"]
-    return [*_sums(made, bill), *_prices(made, bill), *_matches(random, made, bill)]
+        return [f"refused: {error}"]
+    prices = _prices(made, bill) if made.dialect.has_options else ()
+    return [*_sums(made, bill), *prices, *_matches(random, made, bill)]
 
 
 def _sums(made: Made, bill: Bill) -> Iterator[str]:

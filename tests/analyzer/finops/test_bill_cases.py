@@ -6,6 +6,7 @@ What is right is said of each: it matches and gives 2.60 per GPU-hour, or the se
 import csv
 import gzip
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -336,11 +337,15 @@ REFUSED: Mapping[str, tuple[str | bytes, str]] = {
     "short line": (csv_of(hosts()) + "1,2,3\n", r"line 18: 3 cells, and the header has 23"),
     "gzip cut off": (gzip.compress(csv_of(hosts()).encode())[:-20], r"is a gzip file that is damaged or cut off"),
     "ZIP": (b"PK\x03\x04" + bytes(30), r"is a ZIP archive"),
-    "CUR": ("lineItem/UsageStartDate,lineItem/UnblendedCost\n", r"line 1: the column lineItem/UsageStartDate is of no"),
-    "CUR 2": ("line_item_usage_start_date,bill_payer\n", r"line_item_usage_start_date .* AWS Cost and Usage Report"),
-    "Azure": ("date,meterCategory,costInBillingCurrency\n", r"column meterCategory .* Azure's cost details"),
-    "Google": ("billing_account_id,usage_start_time,cost\n", r"usage_start_time .* Google Cloud's billing export"),
-    "OCI": ("lineItem/referenceNo,lineItem/intervalUsageStart\n", r"intervalUsageStart .* OCI cost report"),
+    "JSON list": ('[{"cost": 1}]', r"is a list of JSON; export it as newline-delimited JSON, Parquet or CSV"),
+    "JSON cut off": ('{"usage_start_time": "2026', r"line 1: not a line of JSON"),
+    "CUR": (
+        "lineItem/UsageStartDate,lineItem/UnblendedCost\n",
+        r"line 1: this is an AWS .* lacks .*lineItem/UsageType",
+    ),
+    "Azure": ("date,meterCategory,costInBillingCurrency\n", r"this is Azure's cost details, .* lacks .* chargeType"),
+    "Google": ("billing_account_id,usage_start_time,cost\n", r"line 1: this is Google Cloud's .* lacks .* credits"),
+    "OCI": ("lineItem/referenceNo,lineItem/intervalUsageStart\n", r"line 1: this is an OCI cost report, .*cost/myCost"),
 }
 
 
@@ -574,3 +579,171 @@ def test_a_rule_of_a_map_says_how_many_gpus_or_that_there_are_none(tmp_path: Pat
     path = written(tmp_path / "map.toml", '[[invoice]]\nmatch = "x"\nsku = "H100-80GB"\n')
     with pytest.raises(ConfigError, match="'gpus' is missing: how many GPUs one machine has, or 0 for a part"):
         SkuMap.of((), path)
+
+
+CUR_LINE: dict[str, str] = {
+    "line_item_usage_start_date": "2026-11-10T00:00:00.000Z", "line_item_usage_end_date": "2026-11-11T00:00:00.000Z",
+    "line_item_line_item_type": "Usage", "line_item_usage_type": "BoxUsage:p5.48xlarge",
+    "line_item_product_code": "AmazonEC2", "line_item_resource_id": "i-0", "line_item_usage_amount": "24.0",
+    "line_item_unblended_cost": "624.0", "line_item_unblended_rate": "26.0", "line_item_currency_code": "USD",
+    "line_item_line_item_description": "$26 per On Demand Linux p5.48xlarge Instance Hour",
+    "product_instance_type": "p5.48xlarge", "product_region_code": "us-east-1", "pricing_unit": "Hrs",
+    "pricing_term": "OnDemand", "reservation_reservation_a_r_n": "", "reservation_effective_cost": "",
+    "reservation_unused_quantity": "", "reservation_unused_recurring_fee": "",
+    "reservation_unused_amortized_upfront_fee_for_billing_period": "", "split_line_item_parent_resource_id": "",
+    "savings_plan_savings_plan_effective_cost": "", "savings_plan_total_commitment_to_date": "",
+    "savings_plan_used_commitment": "",
+}  # fmt: skip
+AZURE_LINE: dict[str, str] = {
+    "date": "11/10/2026", "chargeType": "Usage", "meterCategory": "Virtual Machines", "meterName": "ND96isr H100 v5",
+    "meterId": "m1", "product": "Virtual Machines NDsr H100 v5 Series - ND96isr H100 v5 - US East",
+    "resourceId": "/subscriptions/s/providers/Microsoft.Compute/virtualMachines/n1", "resourceLocation": "eastus",
+    "quantity": "24", "unitOfMeasure": "1 Hour", "effectivePrice": "20.8", "costInBillingCurrency": "499.2",
+    "billingCurrency": "USD", "pricingModel": "OnDemand", "additionalInfo": "",
+}  # fmt: skip
+GOOGLE_LINE: Mapping[str, Any] = {
+    "service": {"id": "6F81-5844-456A", "description": "Compute Engine"},
+    "sku": {"id": "G1", "description": "Nvidia H100 80GB GPU running in Iowa"},
+    "usage_start_time": "2026-11-10 00:00:00 UTC", "usage_end_time": "2026-11-11 00:00:00 UTC",
+    "location": {"region": "us-central1"}, "resource": {"global_name": "//compute/1"}, "cost_type": "regular",
+    "cost": 499.2, "currency": "USD", "credits": [], "project": {"labels": [{"key": "team", "value": "a"}]},
+    "usage": {"amount": 691200, "unit": "seconds", "amount_in_pricing_units": 192, "pricing_unit": "hour"},
+}  # fmt: skip
+
+
+def of_kind(bill: Bill, sku: str = "H100-80GB") -> tuple[float, float, bool]:
+    """Return what a bill says of a kind: cost, GPU-hours, and whether all of these are known."""
+    days = [billed for (named, _, _), billed in bill.days.items() if named == sku]
+    return (
+        sum(day.nanos for day in days) / 1e9,
+        sum(day.nano_hours for day in days) / 1e9,
+        all(day.hours_known for day in days),
+    )
+
+
+def test_each_type_of_line_of_a_cur_costs_what_it_amortizes_to(tmp_path: Path) -> None:
+    """What is covered costs its part of the commitment, and capacity that was held is no time beside the machine's."""
+    fee = {"line_item_line_item_type": "Fee", "line_item_unblended_cost": "900"}
+    changes = [
+        {},
+        {"line_item_line_item_type": "DiscountedUsage", "line_item_unblended_cost": "0", "line_item_resource_id": "i-1",
+         "reservation_effective_cost": "499.2", "reservation_reservation_a_r_n": "arn:r"},
+        {"line_item_line_item_type": "SavingsPlanCoveredUsage", "line_item_resource_id": "i-2",
+         "savings_plan_savings_plan_effective_cost": "480"},
+        {"line_item_line_item_type": "SavingsPlanNegation", "line_item_resource_id": "i-2",
+         "line_item_unblended_cost": "-624"},
+        {"line_item_line_item_type": "RIFee", "line_item_usage_type": "HeavyUsage:p5.48xlarge",
+         "line_item_resource_id": "arn:r", "line_item_usage_amount": "744", "line_item_unblended_cost": "300",
+         "reservation_unused_quantity": "2", "reservation_unused_recurring_fee": "30",
+         "reservation_unused_amortized_upfront_fee_for_billing_period": "11.6"},
+        {"line_item_usage_type": "UnusedBox:p5.48xlarge", "line_item_usage_amount": "48",
+         "line_item_unblended_cost": "1248", "line_item_resource_id": "arn:aws:ec2:::capacity-reservation/cr-1"},
+        {"line_item_usage_type": "Reservation:p5.48xlarge", "line_item_usage_amount": "72",
+         "line_item_unblended_cost": "0", "line_item_resource_id": "arn:aws:ec2:::capacity-reservation/cr-1"},
+        {"line_item_resource_id": "pod/a", "split_line_item_parent_resource_id": "i-0",
+         "line_item_unblended_cost": "0"},
+        {"line_item_resource_id": "i-3", "line_item_usage_type": "USW2-SpotUsage:p5.48xlarge", "pricing_unit": "",
+         "pricing_term": "", "line_item_usage_amount": "1", "line_item_unblended_cost": "8",
+         "line_item_unblended_rate": "8"},
+        {"line_item_line_item_type": "SavingsPlanRecurringFee", "line_item_usage_type": "ComputeSP:1yrNoUpfront",
+         "product_instance_type": "", "line_item_line_item_description": "1 year no upfront Compute Savings Plan",
+         "savings_plan_total_commitment_to_date": "500", "savings_plan_used_commitment": "480"},
+        fee | {"reservation_reservation_a_r_n": "arn:r"},
+        {"line_item_line_item_type": "Tax", "line_item_unblended_cost": "70"},
+        {"line_item_line_item_type": "Credit", "line_item_unblended_cost": "-5"},
+        {"line_item_line_item_type": "Refund", "line_item_unblended_cost": "-6"},
+    ]  # fmt: skip
+    path = written(tmp_path / "cur.csv", csv_of([{**CUR_LINE, **change} for change in changes]))
+    bill = gathered([path], (), (), (None, None))
+    assert of_kind(bill) == (624 + 499.2 + 480 + 41.6 + 1248 + 8, (24 * 3 + 2 + 48 + 1) * 8, True)
+    assert bill.nanos == 2_979_800_000_000
+    found = {(row[1], row[3]) for row in prices(bill)}
+    assert found >= {("on_demand", 3_250_000), ("spot", 1_000_000)}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (CUR_LINE | {"line_item_line_item_type": "EdpDiscount", "line_item_unblended_cost": "-62.4"},
+         r"line 2: line_item_line_item_type is 'EdpDiscount': .*lineItem/NetUnblendedCost"),
+        (CUR_LINE | {"line_item_line_item_type": "Surprise"}, "line 2: line_item_line_item_type is 'Surprise'"),
+        (CUR_LINE | {"line_item_line_item_type": "DiscountedUsage"}, "line 2: reservation_effective_cost is ''"),
+        (CUR_LINE | {"line_item_usage_end_date": "soon"}, "line 2: line_item_usage_end_date is 'soon': not a time"),
+        (AZURE_LINE | {"pricingModel": "Reservation", "costInBillingCurrency": "0"},
+         "line 2: pricingModel is 'Reservation': .* export the amortized cost"),
+        (AZURE_LINE | {"date": "13/10/2026"}, "line 2: date is '13/10/2026'"),
+        (AZURE_LINE | {"chargeType": ""}, "line 2: chargeType is '': it is one of"),
+    ],
+)  # fmt: skip
+def test_what_a_providers_own_bill_cannot_say_is_refused(tmp_path: Path, line: dict[str, str], words: str) -> None:
+    """Line and column are named as the file spells them, and the export that can say it."""
+    with pytest.raises(ConfigError, match=words):
+        gathered([written(tmp_path / "bill.csv", csv_of([line]))], (), (), (None, None))
+
+
+def test_net_costs_of_a_cur_have_its_discounts_in_them(tmp_path: Path) -> None:
+    """The line of the discount then has none of its own."""
+    net = CUR_LINE | {"line_item_net_unblended_cost": "561.6", "line_item_net_unblended_rate": "23.4"}
+    edp = net | {"line_item_line_item_type": "EdpDiscount", "line_item_unblended_cost": "-62.4"}
+    path = written(tmp_path / "cur.csv", csv_of([net, edp | {"line_item_net_unblended_cost": "0"}]))
+    bill = gathered([path], (), (), (None, None))
+    assert of_kind(bill) == (561.6, 192, True)
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_925_000)]
+
+
+def test_costs_of_azure_are_read_by_meter_and_day(tmp_path: Path) -> None:
+    """A scale set is many machines behind one resource; what of a reservation nobody used has its hours too."""
+    lines = [
+        AZURE_LINE,
+        {**AZURE_LINE, "resourceId": "/x/virtualMachineScaleSets/pool", "quantity": "96",
+         "costInBillingCurrency": "1996.8", "pricingModel": "Reservation"},
+        {**AZURE_LINE, "chargeType": "UnusedReservation", "pricingModel": "Reservation", "resourceId": "",
+         "quantity": "2", "costInBillingCurrency": "41.6"},
+        {**AZURE_LINE, "meterName": "ND96isr H100 v5 Spot", "pricingModel": "Spot", "resourceId": "n9",
+         "quantity": "1", "effectivePrice": "8", "costInBillingCurrency": "8"},
+        {**AZURE_LINE, "chargeType": "Refund", "costInBillingCurrency": "-3"},
+    ]  # fmt: skip
+    bill = gathered([written(tmp_path / "azure.csv", csv_of(lines))], (), (), (None, None))
+    assert of_kind(bill) == (499.2 + 1996.8 + 41.6 + 8, (24 + 96 + 2 + 1) * 8, True)
+    assert {row[1:] for row in prices(bill)} == {
+        ("on_demand", None, 2_600_000), ("reserved", None, 2_600_000), ("spot", None, 1_000_000)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["json", "parquet", "list of credits as text"])
+def test_an_export_of_bigquery_is_read_with_its_credits(tmp_path: Path, form: str) -> None:
+    """Of a commitment the fee has the cost and the covered usage the hours; of an A100 the larger says its size."""
+    named = [
+        (GOOGLE_LINE["sku"]["description"], 998.4, -499.2, "DISCOUNT"),
+        (GOOGLE_LINE["sku"]["description"], 998.4, -998.4, "COMMITTED_USAGE_DISCOUNT"),
+        ("Commitment v1: Nvidia H100 80GB GPU running in Iowa for 1 Year", 450.0, 0.0, "NONE"),
+        ("Nvidia Tesla A100 GPU attached to Spot Preemptible VMs running in Iowa", 192.0, 0.0, "NONE"),
+        ("A3 Instance Core running in Iowa", 20.0, 0.0, "NONE"),
+    ]
+    lines: list[dict[str, Any]] = [
+        {
+            **GOOGLE_LINE,
+            "sku": {"id": str(place), "description": name},
+            "resource": {"global_name": f"//compute/{place}"},
+            "cost": cost,
+            "credits": [{"amount": credit, "type": kind}] if credit else [],
+        }
+        for place, (name, cost, credit, kind) in enumerate(named)
+    ]
+    path = tmp_path / "export"
+    if form == "json":
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(lines), path)
+    else:
+        flattened = [
+            {f"{name}.{key}" if isinstance(value, dict) else name: cell
+             for name, value in line.items()
+             for key, cell in (value.items() if isinstance(value, dict) else [("", value)])}
+            for line in lines
+        ]  # fmt: skip
+        path.write_text(csv_of([{**line, "credits": json.dumps(line["credits"])} for line in flattened]))
+    bill = gathered([path], (), (), (None, None))
+    assert of_kind(bill) == (499.2 + 450, 384, True)
+    assert of_kind(bill, "A100-40GB") == (192, 192, True)
+    assert {row[:2] for row in prices(bill)} == {("H100-80GB", "on_demand"), ("A100-40GB", "spot")}

@@ -1,4 +1,4 @@
-"""Generated bills of twelve dialects against the truth that they were made of (bench/bench_dialects.py: 10,000)."""
+"""Generated bills of fifteen dialects against the truth that they were made of (bench/bench_dialects.py: 10,000)."""
 
 from pathlib import Path
 from random import Random

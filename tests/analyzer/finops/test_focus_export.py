@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.focus.charges import Charge
 from analyzer.finops.focus.columns import FOCUS, Issuer, Version, columns
-from analyzer.finops.focus.export import Exported, ExportOptions, export_focus
+from analyzer.finops.focus.export import Exported, ExportOptions, FileFormat, export_focus, write
 from analyzer.finops.focus.read import read_focus
 from analyzer.finops.focus.rows import RowContext, exact_shares, nano_hours, scaled, usage_rows
-from analyzer.finops.focus.write import FileFormat, write
 from analyzer.finops.reconcile.bill import gather
 from analyzer.finops.reconcile.gpu_lines import SkuMap
 from analyzer.period import Period
