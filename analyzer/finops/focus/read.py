@@ -112,19 +112,17 @@ def is_own(path: Path) -> bool:
 
 
 def digest_of(*paths: Path) -> str:
-    """Return a digest of the content of the files of one bill, one after the other.
+    """Return a digest of the content of the files of one bill, one after the other, unpacked where they are gzipped.
 
     Raises:
         ConfigError: one cannot be read.
     """
     found = hashlib.sha256()
     for path in paths:
-        try:
-            with path.open("rb") as file:
-                while part := file.read(_DIGEST_BYTES):
-                    found.update(part)
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+        with _renamed(path), path.open("rb") as raw:
+            file = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw
+            while part := file.read(_DIGEST_BYTES):
+                found.update(part)
     return found.hexdigest()
 
 

@@ -227,7 +227,7 @@ class _Gathering:
             why = (time.why or "no price") if line.effective else "they cost 0"
             self._bill.unpriced[why] += 1
         product = _product(line, kind)
-        pieces = list(_days(line.start, line.end))
+        pieces = list(_days(line.start, line.end, self._within))
         parts, length = [until - since for since, until in pieces], line.end - line.start
         shares = zip(*(exact_shares(parts, length, whole) for whole in (nanos, gpus, machines)), strict=True)
         for (since, until), (cost, taken, held) in zip(pieces, shares, strict=True):
@@ -385,9 +385,10 @@ def _hours_touched(since: int, until: int) -> int:
     return (1 << after) - (1 << first)
 
 
-def _days(start: int, end: int) -> Iterable[tuple[int, int]]:
+def _days(start: int, end: int, within: Span) -> Iterable[tuple[int, int]]:
+    """Yield a span by UTC days, cut where what is asked for begins and ends too."""
     while start < end:
-        until = min(end, start // DAY_US * DAY_US + DAY_US)
+        until = min(end, start // DAY_US * DAY_US + DAY_US, *(cut for cut in within if cut is not None and cut > start))
         yield start, until
         start = until
 

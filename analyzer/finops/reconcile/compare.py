@@ -1,11 +1,12 @@
 """Hold an invoice against the ledger, GPU kind by GPU kind and day by day, and say why they differ.
 
-A difference is split into what hours and what prices make of it; the two sum to it, to the millionth. The ledger is a
-store's, or that of a running server, which is sent the sums of the invoice alone.
+A difference is split into what hours and what prices make of it; the two sum to it, to the millionth. Each counts
+without its sign: fewer hours at a higher price cost the same, and are no match. The ledger is a store's, or that of a
+running server, which is sent the sums of the invoice alone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,11 @@ class Difference:
         """What the invoice has more than the ledger."""
         return self.invoice_micros - self.ledger_micros
 
+    @property
+    def apart_micros(self) -> int:
+        """How far they are apart: what hours and what prices make, each without its sign."""
+        return max(abs(self.micros), sum(abs(reason.micros or 0) for reason in self.reasons))
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -127,7 +133,12 @@ class Comparison:
     @property
     def apart_micros(self) -> int:
         """How far they are apart: the differences of all kinds and days, each without its sign."""
-        return sum(abs(each.micros) for each in self.counted)
+        return sum(each.apart_micros for each in self.counted)
+
+    @property
+    def by_cost_alone(self) -> int:
+        """Of how many kinds and days the invoice does not say GPU-hours, so that only what they cost was compared."""
+        return sum(each.invoice_nano_hours is None for each in self.counted)
 
     @property
     def permille(self) -> int | None:
@@ -155,10 +166,23 @@ def compare(
     found = []
     for key in sorted({*ledger, *days}, key=lambda key: (key[1], key[0])):
         sku, day = key
-        side = _Sides(sku, day, ledger.get(key), days.get(key), sku in billed_skus)
+        side = _Sides(sku, day, _rented(ledger.get(key)), days.get(key), sku in billed_skus)
         found.append(_difference(side, bill, bool(foreign), (span, hours_booked.get(day, 0))))
     unseen = sum(side.unseen_ms for side in ledger.values())
     return Comparison(currency, foreign, *span, tuple(found), bill.last, unseen)
+
+
+def _rented(booked: OwnedTime | None) -> OwnedTime | None:
+    """Return what is not the site's own where a kind is only partly: nobody bills the rest."""
+    if booked is None or booked.owned_ms in (0, booked.milliseconds):
+        return booked
+    return replace(
+        booked,
+        milliseconds=booked.milliseconds - booked.owned_ms,
+        cost_micros=booked.cost_micros - booked.owned_micros,
+        owned_ms=0,
+        owned_micros=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +195,13 @@ class _Sides:
 
     @property
     def equal(self) -> bool:
-        """Whether both say the same amount."""
-        if self.booked is None or self.billed is None:
+        """Whether both say the same amount, and the same hours."""
+        if self.booked is None or self.billed is None or not self.billed.hours_known:
             return False
-        return self.booked.cost_micros == _micros(self.billed.nanos)
+        more = self.billed.nano_hours - _nano_hours(self.booked.milliseconds)
+        return (
+            self.booked.cost_micros == _micros(self.billed.nanos) and abs(more) * _SAME_HOURS <= self.billed.nano_hours
+        )
 
 
 def _difference(side: _Sides, bill: Bill, foreign: bool, known: tuple[tuple[int, int], int]) -> Difference:
@@ -219,7 +246,7 @@ def _reasons(
         found.append(Reason("not_owned", "billed, and the ledger owns none of these", apart))
     elif billed is None and apart:
         found.append(Reason("not_billed", "owned per the ledger, and not on the invoice", apart))
-    elif booked is not None and apart:
+    elif booked is not None and billed is not None:
         found += _by_hours_and_price(booked, ledger_micros, invoice_micros, hours)
     if apart and booked is not None and booked.unseen_ms:
         found.append(
@@ -231,10 +258,13 @@ def _reasons(
 def _by_hours_and_price(booked: OwnedTime, ledger_micros: int, invoice_micros: int, hours: int | None) -> list[Reason]:
     apart = invoice_micros - ledger_micros
     if hours is None or not booked.milliseconds or not ledger_micros:
-        return [Reason("price_or_hours", "price or hours differ: the invoice does not say its hours", apart)]
-    owned = booked.milliseconds * 1_000_000_000 // HOUR_MS
+        words = "price or hours differ: the invoice does not say its hours"
+        return [Reason("price_or_hours", words, apart)] if apart else []
+    owned = _nano_hours(booked.milliseconds)
     more = hours - owned
     if abs(more) * _SAME_HOURS <= owned:
+        if not apart:
+            return []
         return [Reason("price", _price_words(ledger_micros, owned, invoice_micros, hours), apart)]
     by_hours = more * ledger_micros // owned
     words = f"{abs(more) / 1e9:,.1f} GPU-hours "
@@ -249,6 +279,10 @@ def _by_hours_and_price(booked: OwnedTime, ledger_micros: int, invoice_micros: i
 def _price_words(ledger_micros: int, owned: int, invoice_micros: int, hours: int) -> str:
     ours, theirs = ledger_micros * 1000 / owned, invoice_micros * 1000 / hours if hours else 0.0
     return f"price differs: {theirs:,.4f} per GPU-hour on the invoice, {ours:,.4f} in the ledger"
+
+
+def _nano_hours(milliseconds: int) -> int:
+    return milliseconds * 1_000_000_000 // HOUR_MS
 
 
 def _micros(nanos: int) -> int:

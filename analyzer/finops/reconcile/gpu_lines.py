@@ -160,6 +160,9 @@ _FEE = re.compile(
 )
 # Of AWS: hours for which capacity was held at no cost of its own; whoever used it, or did not, is billed beside it.
 _HELD_CAPACITY = re.compile(r"(?:^|-)(?:Reservation|DedicatedRes):")
+PART_OF_GPU = "a part of a GPU"
+_PART_OF_GPU = re.compile(r"\b(mig|vgpu|slices?|fraction(al)?|time-?sliced|\dg\.\d+gb|1/[2-8])\b", re.IGNORECASE)
+_NO_COMPUTE = frozenset(("storage", "networking", "databases", "security", "identity"))  # categories of FOCUS
 _GPU_WORD, _SIZE_WORD = re.compile(r"[a-z0-9]+"), re.compile(r"^\d+gb$")
 _HOST_PART = re.compile(r"\b(cores?|v?cpus?|ocpus?|ram|memory)\b", re.IGNORECASE)
 
@@ -201,6 +204,10 @@ class SkuMap:
             instance = self._named(line) or instance
         if instance is None:
             return "no known GPU"
+        if (line.texts.get("ServiceCategory", "")).casefold() in _NO_COMPUTE or _is_traffic(line):
+            return "storage or traffic"
+        if any(map(_PART_OF_GPU.search, texts)):
+            return PART_OF_GPU
         if _HELD_CAPACITY.search(line.texts.get("SkuMeter", "")) and not line.effective:
             return "capacity that was held"
         return "fee" if _is_fee(line, texts) else BilledKind(*instance, option)
@@ -241,6 +248,12 @@ def _option_of(line: BillLine, texts: Collection[str]) -> str | None:
     if known is None and "CommitmentDiscountStatus" in line.texts:
         return "reserved"
     return known or ("spot" if any(map(_SPOT.search, texts)) else None)
+
+
+def _is_traffic(line: BillLine) -> bool:
+    """Say whether bytes are counted, and no time: what a machine sent, not what it is."""
+    unit = unit_of(line.unit)
+    return unit is not None and unit.thing == "part" and unit.seconds is None
 
 
 def _is_fee(line: BillLine, texts: Collection[str]) -> bool:

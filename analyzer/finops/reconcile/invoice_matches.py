@@ -20,12 +20,16 @@ KEPT_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class InvoiceMatch:
-    """The last word on an invoice: of which period it is, and how far it is from the ledger, in thousandths of it."""
+    """The last word on an invoice: of which period it is, and how far it is from the ledger, in thousandths of it.
+
+    `corrected` says that the ledger of that period was corrected after the two were compared.
+    """
 
     label: str
     matched: bool
     permille: int | None
     recorded_at: int
+    corrected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,9 @@ def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
     None where no invoice of it or before it was held against the ledger.
     """
     rows = session.rows(
-        "SELECT period_label, matched, apart_permille, recorded_at FROM invoice_matches WHERE period_start < $end "
+        "SELECT period_label, matched, apart_permille, recorded_at, EXISTS (FROM adjustments a WHERE a.recorded_at > "
+        "m.recorded_at AND a.hour >= m.period_start AND a.hour < m.period_end) "
+        "FROM invoice_matches m WHERE period_start < $end "
         "ORDER BY period_end > $start DESC, CASE WHEN period_end <= $start THEN period_end END DESC, recorded_at DESC "
         "LIMIT 1",
         {"start": period.start, "end": period.end},
@@ -96,7 +102,8 @@ def match_words(match: InvoiceMatch | None) -> str:
         return "not reconciled with an invoice"
     if match.permille is None:
         return f"not reconciled with an invoice ({match.label} could not be compared)"
+    since = "; the ledger was corrected since" if match.corrected else ""
     share = f"{match.permille // 10}.{match.permille % 10}%"
     if match.matched:
-        return f"invoice matched within {share} ({match.label})"
-    return f"invoice not matched: {share} apart ({match.label})"
+        return f"invoice matched within {share} ({match.label}){since}"
+    return f"invoice not matched: {share} apart ({match.label}){since}"

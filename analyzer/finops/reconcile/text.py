@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from agent.wire.units import DAY_US
 from analyzer.finops.reconcile.bill import Bill, Other
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
+from analyzer.finops.reconcile.gpu_lines import PART_OF_GPU
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import counted, dollars
 
@@ -28,7 +29,9 @@ def label_of(start: int, end: int) -> str:
 
 def label_of_compared(compared: Comparison) -> str:
     """Return what was compared, by name: the days that were, and of how many where more were asked for."""
-    return label_of(*compared.compared) + _of_how_many(compared)
+    alone = compared.by_cost_alone
+    by_cost = f", {'' if alone == len(compared.counted) else 'in part '}by cost alone" if alone else ""
+    return label_of(*compared.compared) + _of_how_many(compared) + by_cost
 
 
 def _of_how_many(compared: Comparison) -> str:
@@ -51,7 +54,10 @@ def answer(compared: Comparison) -> str:
     share = f"{compared.permille // 10}.{compared.permille % 10}%"
     sums = f"{_dollars_of(compared.ledger_micros)} in the ledger, {_dollars_of(compared.invoice_micros)} on the invoice"
     if compared.matched:
-        return f"Matched within {share}: {sums}."
+        alone = compared.by_cost_alone
+        days = f"{alone:,} of {len(compared.counted):,} kinds and days"
+        of_cost = f" Cost alone was compared of {days}: the invoice does not say their hours." if alone else ""
+        return f"Matched within {share}: {sums}.{of_cost}"
     return f"Not matched: {share} apart; {sums}."
 
 
@@ -62,7 +68,7 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_
         "",
         f"  {answer(compared)}",
     ]
-    apart = [each for each in compared.counted if abs(each.micros) >= _CENT]
+    apart = [each for each in compared.counted if each.apart_micros >= _CENT]
     lines += [*_table(apart, top), ""]
     same = len(compared.counted) - len(apart)
     if same:
@@ -104,7 +110,7 @@ def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, ob
 def _table(apart: list[Difference], top: int) -> list[str]:
     if not apart:
         return []
-    shown = sorted(apart, key=lambda each: (-abs(each.micros), each.day, each.sku))[:top]
+    shown = sorted(apart, key=lambda each: (-each.apart_micros, each.day, each.sku))[:top]
     rows = [_row(f"{_day_of(each.day)}  {each.sku}", each.ledger_micros, each.invoice_micros) for each in shown]
     head, *lines = paper_lines(_COLUMNS, rows)
     found = ["", head]
@@ -152,7 +158,7 @@ def _others(bill: Bill, currency: str, top: int) -> Iterable[str]:
     lines += paper_lines(_OTHER_COLUMNS, [(other, currency) for other in others[:top]])
     if len(others) > top:
         lines.append(f"  and {len(others) - top} more kinds")
-    if any(other.why == "no known GPU" for other in others):
+    if any(other.why in ("no known GPU", PART_OF_GPU) for other in others):
         lines.append("  If GPUs are among them, map them: --map FILE (docs/focus.md).")
     return lines
 

@@ -1,5 +1,6 @@
 """The ledger against an invoice: what differs is named with its reason, and nothing of the invoice is dropped."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from analyzer.finops.reconcile.bill import Bill, gather
 from analyzer.finops.reconcile.compare import Comparison, Difference, reconcile
 from analyzer.finops.reconcile.gpu_lines import SkuMap, known_instances
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep, last_match, match_words
-from analyzer.finops.reconcile.text import label_of, reconcile_text
+from analyzer.finops.reconcile.text import label_of, label_of_compared, reconcile_text
 from analyzer.period import Period
 from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.analyzer.finops.reconcile_invoices import invoice
@@ -138,6 +139,102 @@ def test_another_currency_is_never_matched(tmp_path: Path) -> None:
     assert "Not yet matched: the invoice is in EUR, the ledger in USD." in shown
     before = shown.partition("    the invoice is in another currency")[0]
     assert before.splitlines()[-1].endswith("     -"), "euros less dollars are no difference"
+
+
+HALF = {"PricingQuantity": "1.5", "ContractedUnitPrice": "41.60"}
+STORAGE = {"ChargeDescription": "EBS snapshot of p5.48xlarge", "PricingUnit": "GB-Mo"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds"),
+    [
+        ([HALF], ["hours", "price"]),
+        ([{"ChargeDescription": "MIG 1g.10gb of p5.48xlarge"}], ["not_billed"]),
+        ([{"ChargeDescription": "1/2 of p5.48xlarge"}], ["not_billed"]),
+        ([STORAGE | {"PricingUnit": "GB"}], ["not_billed"]),
+        ([HALF, {"EffectiveCost": "0", "PricingQuantity": "3"}], ["hours", "price"]),
+        ([{"EffectiveCost": "31.20"}, {"EffectiveCost": "31.20"}], ["hours", "price"]),
+        ([{}, {"EffectiveCost": "62.40"}, {"EffectiveCost": "-62.40", "PricingQuantity": "0.5"}], ["hours", "price"]),
+        ([{"ChargeDescription": "p5en.48xlarge Instance Hour"}], ["not_billed", "not_owned"]),
+    ],
+)
+def test_what_costs_the_same_is_not_yet_the_same(tmp_path: Path, lines: list[dict[str, str]], kinds: list[str]) -> None:
+    """Other hours, parts of GPUs, traffic and another kind of GPU are no match, though each sum is the ledger's."""
+    compared, bill = against(three_hours(), invoice(tmp_path / "i.csv", *lines), start=NOVEMBER, end=NOVEMBER + DAY)
+    assert compared.ledger_micros == 62_400_000
+    assert sorted(reason.kind for each in compared.differences for reason in each.reasons) == kinds
+    assert not compared.matched
+    assert "Matched" not in reconcile_text(compared, bill, "i")
+
+
+def test_storage_by_its_category_is_no_machine(tmp_path: Path) -> None:
+    """A disk that is billed by the month is no part of the machine that it is named by."""
+    path = tmp_path / "i.csv"
+    path.write_text(invoice(path, {}, STORAGE).read_text().replace("ServiceName", "ServiceCategory"))
+    path.write_text(path.read_text().replace("Amazon Elastic Compute Cloud", "Storage"))
+    _, bill = against(three_hours(), path, start=NOVEMBER, end=NOVEMBER + DAY)
+    assert {other.why for other in bill.others.values()} == {"storage or traffic"}
+
+
+def test_cost_alone_that_agrees_is_said_to_be_cost_alone(tmp_path: Path) -> None:
+    """Hours that a bill does not say were not compared; the answer, its label and the reports say so."""
+    path = invoice(tmp_path / "i.csv", {"PricingUnit": "LCU-Hours"})
+    compared, bill = against(three_hours(), path)
+    assert (compared.matched, compared.by_cost_alone) == (True, 1)
+    assert "Cost alone was compared of 1 of 1 kinds and days: the invoice does not say" in reconcile_text(
+        compared, bill, "i"
+    )
+    assert label_of_compared(compared) == "2026-11-01, by cost alone"
+
+
+def test_a_day_that_is_half_booked_is_no_match_by_its_cost(tmp_path: Path) -> None:
+    """What the other hours cost is not known, however well these agree."""
+    books = Books()
+    for gpu in range(8):
+        books.gpu_hour(FREE, gpu=f"GPU-{gpu}", price=7_800_000, option="on_demand")
+    compared, _ = against(books, invoice(tmp_path / "i.csv", {}))
+    assert (compared.matched, [reason.kind for reason in compared.differences[0].reasons]) == (False, ["not_booked"])
+
+
+def test_of_a_kind_that_is_partly_owned_the_rented_part_is_compared(tmp_path: Path) -> None:
+    """A bill that is as much dearer as the owned GPUs cost does not match."""
+    books = three_hours()
+    for gpu in range(8, 16):
+        books.gpu_hour(FREE, NOVEMBER, gpu=f"GPU-{gpu}", option="owned")
+    same, _ = against(books, invoice(tmp_path / "i.csv", {}))
+    assert (same.matched, same.ledger_micros) == (True, 62_400_000)
+    dearer, _ = against(books, invoice(tmp_path / "j.csv", {"EffectiveCost": "83.20", "PricingQuantity": "4"}))
+    assert not dearer.matched
+
+
+def test_a_span_that_begins_within_a_day_counts_its_part_of_each_line(tmp_path: Path) -> None:
+    """Half of the day's line is half of its cost."""
+    path = invoice(tmp_path / "i.csv", {"PricingQuantity": "24", "EffectiveCost": "499.20"})
+    _, bill = against(three_hours(), path, start=NOVEMBER + 12 * HOUR, end=NOVEMBER + DAY)
+    assert [(day.nanos, day.nano_hours) for day in bill.days.values()] == [(249_600_000_000, 96_000_000_000)]
+
+
+def test_a_file_and_itself_packed_are_one_file(tmp_path: Path) -> None:
+    """Each line of a bill counts once."""
+    plain = invoice(tmp_path / "i.csv", {})
+    packed = tmp_path / "i.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    with three_hours().session() as session, pytest.raises(ConfigError, match="has the content of"):
+        reconcile(session, [plain, packed], [], "USD")
+
+
+def test_a_match_says_that_the_ledger_was_corrected_since(tmp_path: Path) -> None:
+    """What was compared is no longer what the ledger says."""
+    books = three_hours()
+    compared, bill = against(books, invoice(tmp_path / "i.csv", {}))
+    period = Period(NOVEMBER, NOVEMBER + 30 * DAY, "2026-11", "UTC")
+    columns = ("recorded_at", "hour", "gpu_uuid", "node", "state", "shared", "milliseconds", "reason", "rules_version")
+    with books.session() as session:
+        keep(session, compared, bill, "2026-11-01", InvoiceSource("i.csv", "d", "me", NOVEMBER + DAY))
+        assert match_words(last_match(session, period)) == "invoice matched within 0.0% (2026-11-01)"
+        row = (NOVEMBER + 2 * DAY, NOVEMBER, "GPU-1", "n1", "unallocated", False, -MS_PER_HOUR, "test", "test")
+        session.load("adjustments", columns, [row])
+        assert match_words(last_match(session, period)).endswith("(2026-11-01); the ledger was corrected since")
 
 
 def test_taxes_credits_and_other_lines_are_listed(tmp_path: Path) -> None:
