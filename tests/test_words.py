@@ -48,9 +48,9 @@ REPLACED = {
 }
 # Words that are data in files and stores that people have, by file.
 KEPT = {
-    ("analyzer/findings/words.py", "busy, underused"),  # how stored rules are called
-    ("analyzer/findings/words.py", "waiting for input"),
-    ("analyzer/findings/words.py", "work lost"),
+    ("analyzer/findings/words.toml", "busy, underused"),  # how stored rules are called
+    ("analyzer/findings/words.toml", "waiting for input"),
+    ("analyzer/findings/words.toml", "work lost"),
     ("analyzer/ledger/coverage.py", "busy, underused"),
     ("analyzer/ledger/coverage.py", "waiting for input"),
     ("analyzer/capacity/gate/gates.toml", "waive"),  # its text is what a policy's digest is made of

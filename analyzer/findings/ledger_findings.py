@@ -13,7 +13,15 @@ from analyzer.findings.evidence import evidence, speedup
 from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import rule_versions
 from analyzer.findings.life import LossKey, longer_ids, named
-from analyzer.findings.words import WORDS, host_words, limit_words, root_words, run_words, share_words, suspicion_words
+from analyzer.findings.words import (
+    finding_words,
+    host_words,
+    limit_words,
+    root_words,
+    run_words,
+    share_words,
+    suspicion_words,
+)
 from analyzer.ledger.causes.witnesses import INPUTS
 from analyzer.ledger.windows import RunWindow, Verdict
 from analyzer.queries.ledger_query import ledger_sums
@@ -270,7 +278,7 @@ def _finding(
     runs = tuple(sorted(loss.by_run, key=lambda run: (-loss.by_run[run], run)))
     windows = [window for run in runs for window in seen.get((run, state, cause), [])]
     is_suspicion = state == "unexplained"
-    words = suspicion_words(cause or "") if is_suspicion else WORDS[state, cause]
+    words = suspicion_words(cause or "") if is_suspicion else finding_words(state, cause)
     shown = f"{subject} ({len(runs)})" if len(runs) > 1 else subject
     values = _values(subject, cause, loss, held_ms, windows)
     values["gpu"] = root_words(loss.root, who.caused_on, len(loss.by_cause))

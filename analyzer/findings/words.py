@@ -1,20 +1,17 @@
-"""The words of each finding and rule, once: its name, its sentence with the parts of it, what would prove it wrong.
-
-Sentences take `Run` ("Run llama-sft on n14-n15"), `run` ("run llama-sft"), `for_run` (" for run llama-sft", or
-nothing where nobody held), `place` (hosts), `gpu` (": GPU-1abd64be on n11",
-where the root is known), `share` ("41% of the time") and `limit`. What the platform did is said of its hosts and GPUs:
-a test holds that no sentence of it begins with the run.
-"""
+"""How findings and rules are called: their rows of words.toml, and the parts that their sentences take."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 from analyzer.findings.evidence import need, need_words
 from analyzer.findings.witness_signs import mark_of
 from analyzer.ledger.causes.witnesses import WITNESSES
 from analyzer.ledger.windows import RunWindow
+from analyzer.text.words import shipped_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,211 +27,28 @@ class Words:
     past: str = ""
 
 
-WORDS: dict[tuple[str, str | None], Words] = {
-    ("starved", "preprocessing"): Words(
-        "input: preprocessing",
-        "{Run} waits for its input {share}: {limit}.",
-        "synthetic input does not make a step at least {speedup}x faster",
-    ),
-    ("starved", "storage"): Words(
-        "input: storage",
-        "The local disk of {place} is the limit{for_run}, which waits for it {share}: {limit}.",
-        "the same data read from another disk does not make a step at least {speedup}x faster",
-    ),
-    ("starved", "network_storage"): Words(
-        "input: network storage",
-        "The network mount of {place} is the limit{for_run}, which waits for it {share}: {limit}.",
-        "the same data read from local NVMe does not make a step at least {speedup}x faster",
-    ),
-    ("starved", "loader_software"): Words(
-        "input: loader software",
-        "{Run} waits for its input {share}: {limit}.",
-        "more workers or deeper prefetching do not make a step at least {speedup}x faster",
-    ),
-    ("starved", "host_to_device"): Words(
-        "input: host to device",
-        "{Run} waits for copies from host memory to its GPUs {share}.",
-        "pinned memory and asynchronous copies do not make a step at least {speedup}x faster",
-    ),
-    ("starved", "unknown"): Words(
-        "input: cause unknown",
-        "{Run} waits for its input {share}; whether for storage, its loader or copies is not known.",
-        "its steps do not wait for data in that time, by the run's own clock",
-    ),
-    ("held_idle", "never_used"): Words(
-        "idle, never used",
-        "{Run} holds GPUs that it has never used, {share}.",
-        "the run did work there that no GPU counter shows",
-        "{Run} held GPUs that it never used, {share}.",
-    ),
-    ("held_idle", "held_memory"): Words(
-        "idle, memory in use",
-        "{Run} keeps memory on GPUs that do nothing, {share}.",
-        "someone needed exactly these GPUs to stay warm",
-        "{Run} kept memory on GPUs that did nothing, {share}.",
-    ),
-    ("held_idle", "abandoned"): Words(
-        "idle, abandoned",
-        "{Run} still holds GPUs that went idle, {share}.",
-        "the run was about to resume",
-        "{Run} went on holding GPUs after they had gone idle, {share}.",
-    ),
-    ("communicating", "cross_rack"): Words(
-        "cross-rack transfers",
-        "{Run} sends more across racks than it has to: {share} goes into transfers that would be faster inside one "
-        "rack.",
-        "ranks in one rack, or ordered by rack, do not shorten a step by 3% within 50 steps",
-    ),
-    ("communicating", "straggler"): Words(
-        "stragglers",
-        "The slowest GPU holds up all ranks{for_run}, {share}{gpu}.",
-        "another GPU in its place does not shorten a step",
-    ),
-    ("communicating", "hang"): Words(
-        "hang",
-        "{Run} hangs {share}: every GPU spins in a collective, and nothing moves.",
-        "the run's own log shows steps in that time",
-    ),
-    ("throttled", "thermal"): Words(
-        "throttling: heat",
-        "Heat slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
-        "the same work at a lower room temperature runs at the same clock",
-    ),
-    ("throttled", "power"): Words(
-        "throttling: power limit",
-        "The power limit slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
-        "a higher limit does not raise the clock",
-    ),
-    ("throttled", "hardware"): Words(
-        "throttling: hardware",
-        "The board slows GPUs of {place}{for_run}: {share} is lost to lower clocks.",
-        "the board's power brake was applied on purpose",
-    ),
-    ("underused", "small_kernels"): Words(
-        "underutilized: small kernels",
-        "{Run} keeps its GPUs busy with little of the chip in use, {share}.",
-        "two such runs side by side on one GPU are each as slow as half a GPU",
-    ),
-    ("underused", "launch_bound"): Words(
-        "underutilized: launch-bound",
-        "{Run} keeps its GPUs waiting for kernel launches {share}.",
-        "CUDA graphs do not shorten a step",
-    ),
-    ("underused", "unbatched"): Words(
-        "underutilized: unbatched",
-        "{Run} serves in small batches: busy with little of the chip in use, {share}.",
-        "batching does not raise requests per second at the same latency",
-    ),
-    ("headroom", "beyond_policy"): Words(
-        "headroom beyond policy",
-        "{Run} keeps more in reserve than its declared policy asks for, {share}.",
-        "the policy in force asks for them",
-    ),
-    ("lost_work", "failed"): Words(
-        "lost work: run failed",
-        "{Run} failed, and what it did since its last checkpoint is lost: {share}.",
-        "an undetected checkpoint holds the work",
-    ),
-    ("lost_work", "preempted"): Words(
-        "lost work: preempted",
-        "The scheduler reclaimed the GPUs of {place}, and what was done there{for_run} since the last checkpoint is "
-        "lost: {share}.",
-        "an undetected checkpoint holds the work",
-    ),
-    ("lost_work", "node_failed"): Words(
-        "lost work: node failed",
-        "A host of {place} failed, and what was done there{for_run} since the last checkpoint is lost: {share}.",
-        "an undetected checkpoint holds the work",
-    ),
-    ("broken", "gpu_lost"): Words(
-        "hardware down: GPU lost",
-        "The driver lost GPUs of {place}{for_run}.",
-        "the driver answered for them in that time",
-    ),
-    ("broken", "node_down"): Words(
-        "hardware down: node down",
-        "The host {place} was down{for_run}.",
-        "the node was working in that time",
-    ),
-    ("broken", "hardware"): Words(
-        "hardware down: hardware",
-        "Hardware of {place} has failed{for_run}.",
-        "the hardware passes its diagnosis",
-    ),
-}
-# Of causes that are suspected and not booked; those of input have sentences of one kind.
-_SUSPICION = Words(
-    "possibly input: {cause}",
-    "{Run} is low {share} without a proven cause; it looks like input starvation ({cause}).",
-    "{missing}",
-)
-_SUSPICIONS = {
-    "own_process": Words(
-        "possibly its own work on the CPU",
-        "{Run} is low {share} without a proven cause; its GPUs seem to wait for its own work on the CPU.",
-        "no thread of the run computes while its GPUs stand still",
-    ),
-    "decoder": Words(
-        "possibly the video decoder",
-        "{Run} is low {share} without a proven cause; its video decoder is full meanwhile.",
-        "frames that were decoded beforehand do not shorten a step",
-    ),
-    "turns": Words(
-        "possibly GPUs in turns",
-        "{Run} is low {share} without a proven cause; its GPUs seem to work in turns, each waiting for the others.",
-        "a profile shows several of its GPUs at work at a time",
-    ),
-    "memory": Words(
-        "possibly host memory",
-        "{Run} is low {share} without a proven cause; its host is short of memory, and swaps or reclaims.",
-        "the host reclaimed and swapped nothing in that time",
-    ),
-}
+_TABLE = Path(__file__).with_name("words.toml")
+
+
+def rows(table: str) -> Mapping[str, Any]:
+    """Return a table of words.toml: "finding", "suspicion", "rule", "notice" or "unread"."""
+    return shipped_words(_TABLE)[table]
+
+
+def finding_words(state: str, cause: str | None) -> Words:
+    """Return the words of an avoidable cause."""
+    return Words(**rows("finding")[f"{state}/{cause}"])
 
 
 def suspicion_words(cause: str) -> Words:
     """Return the words of a suspicion."""
-    return _SUSPICIONS.get(cause, _SUSPICION)
-
-
-_RULES = {
-    "busy, underused": "underutilized",  # as it is stored, from before states had these names
-    "cross_rack": "cross-rack transfers",
-    "fleet/cpu_only": "CPU-only jobs on GPU hosts",
-    "fleet/drivers": "driver versions",
-    "fleet/ecc/corrected": "corrected memory errors",
-    "fleet/ecc/expired": "memory errors",
-    "fleet/ecc/remapped": "remapped memory rows",
-    "fleet/ecc/uncorrected": "uncorrected memory errors",
-    "fleet/ecc/xid": "Xid errors",
-    "fleet/foreign_processes": "processes of others on held GPUs",
-    "fleet/foreign_processes/own": "processes of the same user beside a run",
-    "fleet/fragmentation": "free GPUs while runs wait",
-    "fleet/fragmentation/kept": "GPUs withheld while runs wait",
-    "fleet/fragmentation/pieces": "fragmented free GPUs",
-    "fleet/fragmentation/room": "free GPUs while runs wait",
-    "fleet/links/errors": "RDMA port errors",
-    "fleet/links/nvlink": "NVLink errors",
-    "fleet/links/pcie": "PCIe errors",
-    "fleet/links/speed": "RDMA port speed",
-    "fleet/mixed": "serving beside training",
-    "fleet/silent_agents": "silent agents",
-    "fleet/zombie_memory": "memory in use without a run",
-    "restore_never_seen": "no restore on record",
-    "run/hbm_headroom": "GPU memory nearly full",
-    "run/long_start": "long starts",
-    "run/mixed_precision": "idle tensor cores (mixed precision)",
-    "run/packed_stages": "CPU and GPU stages in one job",
-    "run/too_large": "GPU too large for its job",
-    "slow_gpu": "slow GPU",
-    "waiting for input": "input starvation",
-    "work lost": "lost work",
-}
+    known = rows("suspicion")
+    return Words(**known.get(cause, known["input"]))
 
 
 def rule_words(rule: str) -> str:
     """Return what people call a rule: its own name here, else the last words of its id."""
-    return _RULES.get(rule) or rule.rpartition("/")[2].replace("_", " ")
+    return rows("rule").get(rule) or rule.rpartition("/")[2].replace("_", " ")
 
 
 _HOSTS_SHOWN = 3

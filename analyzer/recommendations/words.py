@@ -5,9 +5,7 @@ every sentence does. In lines to paste a text stands as one line, whatever a use
 `:names` quote it for a shell, and `:text` takes lines that were made elsewhere as they are.
 """
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -17,7 +15,7 @@ from analyzer.recommendations.proposal import Proposal
 from analyzer.recommendations.recommendation import Artefact, Form
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types.checks import latency
-from analyzer.text.words import brief_percent, counted, gib, length_of_time, some
+from analyzer.text.words import brief_percent, counted, gib, length_of_time, shipped_words, some
 
 _TABLE = Path(__file__).with_name("changes.toml")
 _FIELDS = {"from": "from_", "cost": "cost_to_move"}
@@ -54,10 +52,9 @@ class _Lines(_Sentences):
         return remark(told) if format_spec in ("", "some", "listed") else told
 
 
-@cache
 def rows(table: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the rows of a table of changes.toml by name: "change", or "lines"."""
-    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))[table]  # type: ignore[no-any-return]
+    return shipped_words(_TABLE)[table]
 
 
 def kinds() -> frozenset[str]:

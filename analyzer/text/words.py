@@ -1,10 +1,14 @@
 """How amounts, times and names are written wherever a person reads; one spelling for terminal, page and e-mail."""
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from agent.wire.units import GIB, HOUR_MS, MICROS, MINUTE_MS, PERMILLE
 from analyzer.period import Period, local
@@ -310,3 +314,9 @@ def bytes_words(amount: int) -> str:
             return f"{value:.0f} {unit}" if value >= 100 or unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     raise AssertionError("BUG: the loop ends with EB")
+
+
+@cache
+def shipped_words(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return the tables of a file of sentences that is shipped beside the code, read once."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))

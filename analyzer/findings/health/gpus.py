@@ -15,7 +15,6 @@ from agent.wire.units import HOUR_MS, WEEK_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
-from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers
@@ -42,7 +41,7 @@ _SLOWED_RUNS_LEAST = 2
 def _of_gpu(rule: str, row: Any, values: Mapping[str, object] | None = None, **more: Any) -> Notice:  # noqa: ANN401
     """Return a notice of the GPU of a row."""
     said = values_of(row) if values is None else values
-    return noticed(rule, WORDS[rule], row.gpu_uuid, said, node=row.node, gpu_uuid=row.gpu_uuid, **more)
+    return noticed(rule, row.gpu_uuid, said, node=row.node, gpu_uuid=row.gpu_uuid, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +321,6 @@ def foreign_process_notices(beside: Sequence[ForeignProcess], limits: NoticeLimi
     rule = "fleet/foreign_processes/own" if first.is_own else "fleet/foreign_processes"
     yield noticed(
         rule,
-        WORDS[rule],
         first.name or first.run_id,
         values,
         key=(rule, first.run_id),

@@ -12,7 +12,6 @@ from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.gpus import Replays, replay_notices
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
-from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, some
@@ -80,13 +79,13 @@ def port_notices(ports: Sequence[Port], limits: NoticeLimits = LIMITS) -> Iterat
             subject, rate = f"{port.node}/{port.device}", port.errors_per_hour
             if usual is not None and port.speed is not None and port.speed < usual:
                 values = values_of(port, gigabits=port.speed // _GIGABIT, usual=usual // _GIGABIT)
-                yield noticed("fleet/links/speed", WORDS["fleet/links/speed"], subject, values, node=port.node)
+                yield noticed("fleet/links/speed", subject, values, node=port.node)
             others = sorted(other.errors_per_hour for other in found if other is not port)
             median = others[(len(others) - 1) // 2] if others else 0
             is_odd = len(found) >= limits.peers and rate >= limits.port_errors_factor * max(1, median)
             if is_odd and rate >= limits.port_errors_per_hour:
                 values = values_of(port, rate=rate, median=median)
-                yield noticed("fleet/links/errors", WORDS["fleet/links/errors"], subject, values, node=port.node)
+                yield noticed("fleet/links/errors", subject, values, node=port.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def driver_notices(hosts: Sequence[HostDriver], limits: NoticeLimits = LIMITS) -
         if fleet is not None and _version_order(usual) < _version_order(fleet):
             values = {"usual": usual, "group": group, "nodes": some(list(of_node)), "fleet": fleet}
             key = ("fleet/drivers", f"{group} behind")
-            yield noticed("fleet/drivers", WORDS["fleet/drivers/behind"], group, values, key=key)
+            yield noticed("fleet/drivers", group, values, words_of="fleet/drivers/behind", key=key)
 
 
 def _odd_driver(group: str, version: str, usual: str, of_node: dict[str, str], versions: Sequence[str]) -> Notice:
@@ -143,7 +142,6 @@ def _odd_driver(group: str, version: str, usual: str, of_node: dict[str, str], v
     counts = Counter(of_node.values())
     return noticed(
         "fleet/drivers",
-        WORDS["fleet/drivers"],
         nodes[0] if len(nodes) == 1 else group,
         values,
         key=("fleet/drivers", f"{group} {version}"),
@@ -234,4 +232,4 @@ def _missed_beats(agent: Agent) -> int | None:
 
 def _of_agent(kind: str, agent: Agent, **more: object) -> Notice:
     rule = f"{SILENT_AGENTS}/{kind}"
-    return noticed(rule, WORDS[rule], agent.node, values_of(agent, **more), node=agent.node)
+    return noticed(rule, agent.node, values_of(agent, **more), node=agent.node)

@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field
 from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS
+from analyzer.findings.words import rows
 from analyzer.ids import short_id
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import PARAMETER, run, statements
@@ -75,7 +76,7 @@ class NoticeWords:
     """
 
     sentence: str
-    evidence: tuple[tuple[str, ...], ...] = ()
+    evidence: Sequence[Sequence[str]] = ()
     wrong_if: str = ""
     actor: Actor = "platform"
     confidence: Confidence = "high"
@@ -109,18 +110,19 @@ _FORMATTER = _Formatter()
 
 def noticed(
     rule: str,
-    words: NoticeWords,
     subject: str,
     values: Mapping[str, object],
     *,
+    words_of: str | None = None,
     key: Sequence[str] | None = None,
     evidence: Sequence[EvidenceLine] | None = None,
     **other: Any,  # noqa: ANN401 - fields of a notice
 ) -> Notice:
-    """Return a notice in a rule's words, formatted with what it judged.
+    """Return a notice in the words of its rule (or of the row `words_of`), formatted with what it judged.
 
     Its id is made of `key`, else of rule and subject; `evidence` stands instead of the words' own lines.
     """
+    words = NoticeWords(**rows("notice")[words_of or rule])
 
     def said(template: str) -> str:
         return _FORMATTER.vformat(template, (), values)

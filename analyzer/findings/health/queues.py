@@ -9,7 +9,6 @@ from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, NoticeLimits
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
-from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import brief_percent, some
@@ -129,7 +128,6 @@ def _of_queue(
     rule, reasons = f"fleet/fragmentation/{why}", sorted({wait.reason or "nothing" for wait in runs})
     yield noticed(
         rule,
-        WORDS[rule],
         f"queue {queue}" if queue else "all queues",
         {"idle": idle, "runs": len(runs), "names": some(sorted({wait.name or wait.run_id for wait in runs}))},
         key=(rule, queue if told else f"{queue} untold"),
@@ -198,7 +196,7 @@ def find_mixed(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
             yield from mixed_notices(mixture)
     for queue, count, trainings in rows_of(session, span, queues):
         subject, values = f"queue {queue}", {"services": count, "trainings": trainings}
-        yield noticed("fleet/mixed", WORDS["fleet/mixed/queue"], subject, values)
+        yield noticed("fleet/mixed", subject, values, words_of="fleet/mixed/queue")
 
 
 def _mixture(
@@ -220,7 +218,6 @@ def mixed_notices(mixture: Mixture, limits: NoticeLimits = LIMITS) -> Iterator[N
         effect = f"training is throttled or starved {brief_percent(mixture.slowed.permille or 0)} of that time"
     yield noticed(
         "fleet/mixed",
-        WORDS["fleet/mixed"],
         mixture.name or mixture.run_id,
         values_of(mixture, hosts=some(list(mixture.nodes)), runs=some(list(mixture.trainings)), effect=effect),
         confidence="medium" if missed or slowed else "low",

@@ -11,7 +11,6 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS, MIG_CAPABLE, NoticeLimits
 from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rolled_until, rows_of, values_of
-from analyzer.findings.health.words import WORDS
 from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints, Failures, Figure, Saving, checkpoints
@@ -61,7 +60,7 @@ def _of_runs(
     key = (rule, f"{first.subject} {kind}" if kind else first.subject)
     subject, ids = called([first.subject] * len(runs)), tuple(run.run_id for run in runs)
     about = {"run_ids": ids, "team": first.team, "confidence": confidence} | more
-    return noticed(rule, WORDS[rule], subject, values, key=key, **about)
+    return noticed(rule, subject, values, key=key, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,6 @@ def _cpu_only_notices(works: Sequence[_HostWork], limits: NoticeLimits = LIMITS)
     }
     yield noticed(
         "fleet/cpu_only",
-        WORDS["fleet/cpu_only"],
         first.subject,
         values,
         key=("fleet/cpu_only", first.run_id),
@@ -479,7 +477,7 @@ def _restore(name: str, runs: list[tuple[Saving, Checkpoints]]) -> Iterator[Noti
 def _of_savings(rule: str, name: str, savings: list[Saving], values: dict[str, object]) -> Notice:
     teams = {saving.team for saving in savings}
     run_ids = tuple(sorted(saving.run_id for saving in savings))
-    return noticed(rule, WORDS[rule], name, values, run_ids=run_ids, team=teams.pop() if len(teams) == 1 else None)
+    return noticed(rule, name, values, run_ids=run_ids, team=teams.pop() if len(teams) == 1 else None)
 
 
 def _length(seconds: Figure) -> str:

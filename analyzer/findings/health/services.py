@@ -7,7 +7,7 @@ from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
-from analyzer.findings.health.words import UNREAD_WORDS, WORDS
+from analyzer.findings.words import rows
 from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.queries.statements import statements
@@ -161,7 +161,7 @@ class UnreadTime:
 def _unread_notices(of: UnreadTime, state: str) -> Iterator[Notice]:
     """Yield the notice where a share worth naming was not read: what the service did then, nobody knows."""
     if _is_worth_naming(of.unread_ms, of.told_ms):
-        why = UNREAD_WORDS.get(state, state.replace("_", " "))
+        why = rows("unread").get(state, state.replace("_", " "))
         share = percent(of.unread_ms, of.told_ms, 0)
         yield _of_service("unread", of, {"share": share, "state": state, "why": why})
 
@@ -211,8 +211,7 @@ def _of_service(
     """Return a notice about a service; its id depends on the rule, the service and its team."""
     rule, said = f"serving/{name}", values_of(of, **values)
     key = ("serving", name, of.service, of.team or "")
-    about = {"run_ids": of.run_ids, "team": of.team}
-    return noticed(rule, WORDS[rule], of.service, said, key=key, evidence=evidence, **about)
+    return noticed(rule, of.service, said, key=key, evidence=evidence, run_ids=of.run_ids, team=of.team)
 
 
 def _figures(session: Session, span: Span) -> Iterator[ServiceFigures]:

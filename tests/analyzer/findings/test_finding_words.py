@@ -7,7 +7,7 @@ import pytest
 from analyzer.findings.evidence import need, need_words, severity
 from analyzer.findings.finding import figures, finding_sentence
 from analyzer.findings.ledger_findings import findings
-from analyzer.findings.words import WORDS, host_words, limit_words, run_words, share_words
+from analyzer.findings.words import finding_words, host_words, limit_words, rows, run_words, share_words
 from analyzer.states import BOOKINGS, booking
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY
 from tests.analyzer.reports import example_week
@@ -32,7 +32,7 @@ AVOIDABLE = [(one.state, one.cause) for one in BOOKINGS if one.klass == "avoidab
 @pytest.mark.parametrize("key", AVOIDABLE)
 def test_every_avoidable_cause_has_its_words(key: tuple[str, str | None]) -> None:
     """A cause without words would fail in the middle of a report."""
-    words = WORDS[key]
+    words = finding_words(*key)
     sentence = words.sentence.format(**VALUES)
     assert sentence.endswith(".")
     assert "{" not in sentence + words.what.format(**VALUES) + words.wrong_if.format(**VALUES)
@@ -41,7 +41,7 @@ def test_every_avoidable_cause_has_its_words(key: tuple[str, str | None]) -> Non
 @pytest.mark.parametrize("key", [key for key in AVOIDABLE if booking(*key).actor == "platform"])
 def test_what_the_platform_did_is_said_of_its_hosts(key: tuple[str, str | None]) -> None:
     """An owner who reads "run R was throttled" defends the run; the subject is a host or a GPU, for a run."""
-    sentence = WORDS[key].sentence
+    sentence = finding_words(*key).sentence
     assert "{Run}" not in sentence
     assert "{run}" not in sentence
     assert "{for_run}" in sentence
@@ -51,8 +51,8 @@ def test_what_the_platform_did_is_said_of_its_hosts(key: tuple[str, str | None])
 
 def test_no_sentence_names_or_ranks_a_person() -> None:
     """Findings are of runs and hosts."""
-    for words in WORDS.values():
-        assert not {"user", "owner", "worst", "top", "blame", "fault"} & set(words.sentence.lower().split())
+    for words in [*rows("finding").values(), *rows("suspicion").values()]:
+        assert not {"user", "owner", "worst", "top", "blame", "fault"} & set(words["sentence"].lower().split())
 
 
 def test_hosts_are_named_shortly() -> None:

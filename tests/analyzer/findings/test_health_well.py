@@ -9,7 +9,7 @@ from analyzer.findings.health.all_notices import RULES, notices_in
 from analyzer.findings.health.gpus import XIDS
 from analyzer.findings.health.limits import LIMITS
 from analyzer.findings.health.notice import NoticeRule
-from analyzer.findings.health.words import WORDS
+from analyzer.findings.words import rows
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
 from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
@@ -103,7 +103,7 @@ def test_every_word_is_said_by_a_rule() -> None:
     """Words that no rule takes are a rule that was forgotten, or a name that was typed wrong."""
     code = "".join(Path(str(module.__file__)).read_text("utf-8") for module in (gpus, hosts, queues, runs, services))
     made = ("hardware/", "fleet/silent_agents/", "fleet/fragmentation/", "serving/")  # of a prefix and a kind
-    for rule in WORDS:
+    for rule in rows("notice"):
         prefix = next((prefix for prefix in made if rule.startswith(prefix)), "")
         assert f'"{rule.removeprefix(prefix)}"' in code, rule
 
