@@ -240,6 +240,8 @@ _EXCEPTIONS: dict[str, dict[str, Rule]] = {
         "slo_seconds": last,
         "first_token_seconds_p99_low": most,  # how a promise was kept is booked from samples
         "first_token_seconds_p99_high": most,
+        "inter_token_seconds_p99_low": most,
+        "inter_token_seconds_p99_high": most,
     },
 }
 _BY_KIND: dict[str, Rule] = {"gauge": _spread_column, "amount": amount, "counter": last, "fact": last}

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from agent.errors import UnreadError
 from agent.wire.bounded import compiled
-from agent.wire.serving import ENGINES, WITHIN_A_PART, Engine, Series
+from agent.wire.serving import ENGINES, REQUESTS, WITHIN_A_PART, Engine, Series
 
 # Samples out of Prometheus's text format: those of a few names, from a page that may have a hundred thousand others.
 # Source: Prometheus's exposition format 0.0.4, and OpenMetrics where it reads the same.
@@ -111,7 +111,8 @@ def _number(text: str) -> float | None:
 
 
 # What one page says.
-FIRST_RESPONSE = "first_response"  # the buckets of the histogram of the first token, in place of a column
+# Buckets of the two histograms, in place of a column: of the first token, and from one to the next.
+FIRST_RESPONSE, BETWEEN_TOKENS = "first_response", "between_tokens"
 ALL_MODELS = "*"  # as the model that counts
 _MODEL_CHARACTERS_MAX = 200
 _Samples = Mapping[str, list[Sample]]
@@ -162,10 +163,10 @@ class Page:
 
 
 def totals(series: Mapping[SeriesKey, float]) -> dict[str, float]:
-    """Return the sum of each column, but for the histogram."""
+    """Return the sum of each column, but for the histograms."""
     found: dict[str, float] = {}
     for key, value in series.items():
-        if key.column != FIRST_RESPONSE:
+        if key.column not in (FIRST_RESPONSE, BETWEEN_TOKENS):
             found[key.column] = found.get(key.column, 0) + value
     return found
 
@@ -210,7 +211,9 @@ def _page(engine: Engine, found: _Samples, model: str | None) -> Page:
 
 
 def _series(engine: Engine, own: _Samples, model: str | None) -> Iterable[tuple[SeriesKey, float]]:
-    columns = {**engine.counters, FIRST_RESPONSE: tuple(Series(f"{name}_bucket") for name in engine.first_response)}
+    histograms = {FIRST_RESPONSE: engine.first_response, BETWEEN_TOKENS: engine.between_tokens}
+    named = {column: tuple(Series(f"{name}_bucket") for name in names) for column, names in histograms.items()}
+    columns = {**engine.counters, **named}
     for column, names in columns.items():
         name, said = _chosen(column, names, engine, own, model)
         for sample in said:
@@ -237,7 +240,7 @@ def _chosen(
         if model not in (None, ALL_MODELS) and engine.model_label:
             of_model = [sample for sample in said if sample.labels.get(engine.model_label) == model]
             # What an ensemble's members alone tell, tokens and queues, is told for the ensemble.
-            said = of_model if of_model or column == "requests" or not engine.has_ensembles else said
+            said = of_model if of_model or column in REQUESTS or not engine.has_ensembles else said
         if said and all(0 <= sample.value < math.inf for sample in said):
             return series.name, said
     return "", []
@@ -343,14 +346,14 @@ class Quantile:
     estimate: float | None
 
 
-def buckets(moved: Mapping[SeriesKey, float]) -> Buckets | None:
-    """Return the buckets of all series of the histogram as one, or None where nothing was observed or none fit.
+def buckets(moved: Mapping[SeriesKey, float], column: str) -> Buckets | None:
+    """Return the buckets of all series of a histogram as one, or None where nothing was observed or none fit.
 
     Series of different bounds (two versions behind one address) cannot be added up.
     """
     series: dict[Labels, dict[float, float]] = {}
     for key, value in moved.items():
-        if key.column == FIRST_RESPONSE:
+        if key.column == column:
             bound = _bound(dict(key.labels).get("le", ""))
             if bound is None:
                 return None

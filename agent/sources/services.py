@@ -21,6 +21,7 @@ from agent.errors import ConfigError, SourceError, UnreadError
 from agent.source import Reading, Row, Value
 from agent.sources.process_table import lineage, process_of
 from agent.sources.service_page import (
+    BETWEEN_TOKENS,
     FIRST_RESPONSE,
     FOREIGN,
     Continuity,
@@ -35,6 +36,7 @@ from agent.sources.service_page import (
 from agent.sources.sockets import CgroupRuns, Listener, behind, listeners
 from agent.watchdog_thread import WatchdogThread
 from agent.wire.bounded import read_bounded
+from agent.wire.serving import REQUESTS
 
 # How a reading of a service went: `read`, not yet, or an UnreadError's state.
 READ, ASKED = "read", "asked"
@@ -46,9 +48,9 @@ _SLO_SECONDS_MAX = 3600.0
 
 # What of a page counts, by what its server does of the work: a request that several servers touch counts once.
 ROLES: Mapping[str, frozenset[str]] = {
-    "whole": frozenset({"requests", "tokens_in", "tokens_out", FIRST_RESPONSE}),
-    "prefill": frozenset({"tokens_in"}),
-    "decode": frozenset({"requests", "tokens_out"}),
+    "whole": frozenset({*REQUESTS, "tokens_in", "tokens_cached", "tokens_out", FIRST_RESPONSE, BETWEEN_TOKENS}),
+    "prefill": frozenset({"tokens_in", "tokens_cached"}),
+    "decode": frozenset({*REQUESTS, "tokens_out", BETWEEN_TOKENS}),
     "worker": frozenset(),  # behind a router that is read itself
 }
 
@@ -323,13 +325,14 @@ def row(run_id: str, service: Service, page: Page, moved: Mapping[SeriesKey, flo
     counts = ROLES[service.role or page.role or "whole"]
     if moved is None or (page.needs == "role" and not service.role) or (page.needs == "model" and service.model):
         return said
-    left_out = {"requests"} if page.needs == "model" else set()
-    said |= {column: round(amount) for column, amount in totals(moved).items() if column in counts - left_out}
-    if FIRST_RESPONSE in counts and (counted := buckets(moved)):
-        for name, share in _QUANTILES:
-            said[f"first_token_seconds_{name}"] = quantile(counted, share).estimate
-        p99 = quantile(counted, _QUANTILES[-1][1])
-        said |= {"first_token_seconds_p99_low": p99.least, "first_token_seconds_p99_high": p99.most}
+    counts = counts.difference(REQUESTS) if page.needs == "model" else counts
+    said |= {column: round(amount) for column, amount in totals(moved).items() if column in counts}
+    for column, stem in ((FIRST_RESPONSE, "first_token_seconds"), (BETWEEN_TOKENS, "inter_token_seconds")):
+        if column in counts and (counted := buckets(moved, column)):
+            for name, share in _QUANTILES:
+                said[f"{stem}_{name}"] = quantile(counted, share).estimate
+            p99 = quantile(counted, _QUANTILES[-1][1])
+            said |= {f"{stem}_p99_low": p99.least, f"{stem}_p99_high": p99.most}
     return said
 
 

@@ -9,7 +9,7 @@ Sensitivity = Literal["none", "id", "identity"]  # an id may bear a name in a pa
 # Who may tell something, in order of belief. The operator may tell all of it.
 Teller = Literal["scheduler", "host", "run"]
 
-SCHEMA_VERSION = 6  # of what an agent writes; raised with every additive column
+SCHEMA_VERSION = 7  # of what an agent writes; raised with every additive column
 MIN_READER = 1  # the oldest collector that can read it; raised only when a meaning changes
 
 # Microseconds that a row may name: not before the one, nor further ahead of its batch than the other.

@@ -569,6 +569,30 @@ _SERVICE_SAMPLES = Table(
             "the engine",
             since=6,
         ),
+        _amount(
+            "requests_failed", "count", "Requests that failed; not those whose client left.", "the engine", since=7
+        ),
+        _amount(
+            "tokens_cached", "count", "Prompt tokens, of those of tokens_in, that the cache had.", "the engine", since=7
+        ),
+        _gauge("inter_token_seconds_p50", "seconds", "Time from one token to the next, median.", "the engine", since=7),
+        _gauge(
+            "inter_token_seconds_p99",
+            "seconds",
+            "Time from one token to the next, 99th percentile.",
+            "the engine",
+            since=7,
+        ),
+        _gauge(
+            "inter_token_seconds_p99_low", "seconds", "That percentile is certainly no less.", "the engine", since=7
+        ),
+        _gauge(
+            "inter_token_seconds_p99_high",
+            "seconds",
+            "That percentile is certainly no more; none beyond the engine's last bucket.",
+            "the engine",
+            since=7,
+        ),
     ),
     family="service",
     labels=("run_id",),

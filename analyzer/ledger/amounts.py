@@ -44,7 +44,19 @@ _KINDS = (
 TABLES = tuple(table for kind in _KINDS for table in kind.tables)
 # What is told of as a correction, of which subject.
 _COUNTED = {
-    "served": ("run_id", ("requests", "tokens_in", "tokens_out", "promised_us", "kept_us", "undecided_us")),
+    "served": (
+        "run_id",
+        (
+            "requests",
+            "requests_failed",
+            "tokens_in",
+            "tokens_cached",
+            "tokens_out",
+            "promised_us",
+            "kept_us",
+            "undecided_us",
+        ),
+    ),
     "progress": ("run_id", ("steps", "samples", "tokens")),
     "energy": ("gpu_uuid", ("millijoules",)),
     "activity": ("gpu_uuid", ("active_permille_ms",)),

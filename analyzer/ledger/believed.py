@@ -35,6 +35,9 @@ _AMOUNTS = (
     # Whether a latency that lies between two bounds, `high` null beyond the last, kept a promise; null: not known.
     "CREATE OR REPLACE TEMP MACRO kept_promise(p99, low, high, slo) AS "
     "CASE WHEN low IS NULL THEN p99 <= slo WHEN high <= slo THEN true WHEN low >= slo THEN false END",
+    # What lies beyond the engine's last bucket is later than any promise.
+    "CREATE OR REPLACE TEMP MACRO latency_micros(p99, low) AS CASE WHEN p99 > 1000000 OR (p99 IS NULL "
+    "AND low IS NOT NULL) THEN 1000000000000 ELSE whole(1000000 * p99) END::BIGINT",
     f"CREATE OR REPLACE TEMP MACRO micro(x) AS CASE WHEN abs(x) <= {2**33} THEN round(1000000 * x)::BIGINT END",
 )
 _OF_HOSTS = "('process', 'declared', 'cgroup')"

@@ -172,13 +172,16 @@ class RunService:
     """What a service said that it did, in the hours of its run whose amounts are kept. None is not reported, never 0.
 
     The P99 of the time to the first token is of its intervals: in the median, and in the worst twentieth of them; None
-    also where it is beyond the engine's last bucket, as it is in `beyond_ratio` of them. `cost_micros` is of these
+    also where it is beyond the engine's last bucket, as it is in `beyond_ratio` of them. So is that of the time from
+    one token to the next. `tokens_cached` are those of `tokens_in` that were not computed. `cost_micros` is of these
     hours; None where a part has no price.
     """
 
     engine: str | None
     requests: int | None
+    requests_failed: int | None
     tokens_in: int | None
+    tokens_cached: int | None
     tokens_out: int | None
     seconds: float
     cost_micros: int | None
@@ -187,6 +190,9 @@ class RunService:
     first_token_p99_seconds: float | None
     first_token_worst_seconds: float | None
     beyond_ratio: float | None
+    inter_token_p99_seconds: float | None
+    inter_token_worst_seconds: float | None
+    inter_token_beyond_ratio: float | None
 
 
 class RunDocument(Document):
@@ -417,7 +423,8 @@ def _earlier(work: Work) -> EarlierRun:
 
 
 _SERVED = """
-SELECT count(*), sum(requests)::BIGINT, sum(tokens_in)::BIGINT, sum(tokens_out)::BIGINT,
+SELECT count(*), sum(requests)::BIGINT, sum(requests_failed)::BIGINT, sum(tokens_in)::BIGINT,
+    sum(tokens_cached)::BIGINT, sum(tokens_out)::BIGINT,
     sum(kept_us) / nullif(sum(promised_us) - sum(coalesce(undecided_us, 0)), 0),
     (SELECT CASE WHEN count(*) = count(cost_micros) THEN sum(cost_micros)::BIGINT END FROM ledger
         JOIN amount_hours USING (hour) WHERE run_id = $run AND served IS NOT NULL),
@@ -426,23 +433,30 @@ SELECT count(*), sum(requests)::BIGINT, sum(tokens_in)::BIGINT, sum(tokens_out):
 FROM served_amounts WHERE run_id = $run
 """
 _LATENCY = """
-SELECT arg_max(engine, hour), max(slo_micros) / 1e6, quantile_disc(first_token_micros, 0.5) / 1e6,
-    quantile_disc(first_token_micros, 0.95) / 1e6,
-    count(*) FILTER (first_token_micros >= 1e12) / nullif(count(first_token_micros), 0)
+SELECT arg_max(engine, hour), max(slo_micros) / 1e6, quantile_disc(first_token_micros, [0.5, 0.95]),
+    count(*) FILTER (first_token_micros >= 1e12) / nullif(count(first_token_micros), 0),
+    quantile_disc(inter_token_micros, [0.5, 0.95]),
+    count(*) FILTER (inter_token_micros >= 1e12) / nullif(count(inter_token_micros), 0)
 FROM (SELECT *, unnest(range(intervals)) FROM latency_amounts WHERE run_id = $run)
 """
-_BEYOND_SECONDS = 1e6  # the last bucket of an engine: analyzer/ledger/sql/amounts/served.sql
+_BEYOND_MICROS = 1e12  # the last bucket of an engine: latency_micros() in analyzer/ledger/believed.py
 
 
 def run_service(session: Session, run_id: str) -> RunService | None:
     """Return what a run served; None where it said nothing of that."""
     asked: dict[str, object] = {"run": run_id}
-    told, requests, tokens_in, tokens_out, kept, cost, seconds = session.row(_SERVED, asked)
+    told, requests, failed, tokens_in, cached, tokens_out, kept, cost, seconds = session.row(_SERVED, asked)
     if not told:
         return None
-    engine, slo, *latencies, beyond = session.row(_LATENCY, asked)
-    usual, worst = (None if value is None or value >= _BEYOND_SECONDS else value for value in latencies)
-    return RunService(engine, requests, tokens_in, tokens_out, seconds or 0.0, cost, slo, kept, usual, worst, beyond)
+    engine, slo, first, beyond, between, between_beyond = session.row(_LATENCY, asked)
+    counted = (engine, requests, failed, tokens_in, cached, tokens_out, seconds or 0.0, cost)
+    return RunService(*counted, slo, kept, *_within(first), beyond, *_within(between), between_beyond)
+
+
+def _within(micros: list[int] | None) -> tuple[float | None, float | None]:
+    """Return two latencies in seconds; None where one lies beyond the engine's last bucket."""
+    usual, worst = (one / MICROS if one < _BEYOND_MICROS else None for one in micros) if micros else (None, None)
+    return usual, worst
 
 
 def run_energy(session: Session, run_id: str, span: Period, rates: Rates) -> RunEnergy | None:

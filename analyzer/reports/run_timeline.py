@@ -68,6 +68,7 @@ SIGNALS = (
     Signal("disk", "disk_samples", (("read_bytes", "disk reads"),), "B/s"),
     Signal("workers", "process_samples", (("workers_busiest_cpu_ratio", "busiest worker"),), "ratio"),
     Signal("requests", "service_samples", (("requests", "requests of a replica"),), "/s"),
+    Signal("errors", "service_samples", (("requests_failed", "failed requests"),), "/s"),
     Signal("tokens", "service_samples", (("tokens_out", "tokens generated"), ("tokens_in", "prompt tokens")), "/s"),
     Signal(
         "first",
@@ -75,6 +76,7 @@ SIGNALS = (
         (("first_token_seconds_p99", "first token (P99)"), ("first_token_seconds_p50", "first token (median)")),
         "s",
     ),
+    Signal("between", "service_samples", (("inter_token_seconds_p99", "between tokens (P99)"),), "s"),
     Signal("queue", "service_samples", (("waiting", "requests waiting"),), ""),
     Signal("cache", "service_samples", (("kv_cache_ratio", "KV cache"),), "ratio"),
 )

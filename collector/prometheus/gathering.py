@@ -5,13 +5,14 @@ And who held a GPU when, by the labels of its exporter: stretches of scrapes tha
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
+from agent.wire.serving import REQUESTS
 from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
@@ -22,11 +23,11 @@ from collector.prometheus.labels import (
     Clusters,
     ExporterHolder,
     GpuFacts,
+    ServedModels,
     Subject,
     gpu_facts,
     holder,
     model_of,
-    one_model,
     part_of,
     subject,
     target_pod,
@@ -81,7 +82,7 @@ class Gathering:
         self.strangers: set[str] = set()
         self.nameless: set[str] = set()  # addresses of services whose run no label names
         self._clusters = clusters
-        self._models: dict[Subject, set[str]] = defaultdict(set)
+        self.models = ServedModels()
         self._nodes = nodes
         self._names = names or {}
         self._numbers: dict[str, dict[Subject, int]] = defaultdict(dict)
@@ -116,7 +117,8 @@ class Gathering:
             pivoted = pivot(joined, None if step is None else dict.fromkeys(numbers.values(), step))
             if pivoted is not None:
                 pivoted.columns.update(self._finished(name, pivoted))
-                gathered.tables[name] = rows(TABLES[name], pivoted, constants(numbers, self._models), since, until)
+                leave_out_mixed(pivoted, numbers, self.models)
+                gathered.tables[name] = rows(TABLES[name], pivoted, constants(numbers, self.models), since, until)
                 gathered.implausible += pivoted.implausible
         return gathered
 
@@ -171,8 +173,8 @@ class Gathering:
         if found is None:
             if not labels.get("run_id") and holder(labels) is None:
                 self.nameless.add(labels.get("instance", ""))
-        elif model := model_of(slot, labels):
-            self._models[found].add(model)
+        else:
+            self.models.note(found, slot, model_of(slot, labels))
 
     def _is_believed(self, metric: Metric, found: Subject, labels: Mapping[str, str]) -> bool:
         """Whether the GPU's best exporter says this; if so, what its labels say is kept."""
@@ -285,12 +287,21 @@ def _joined(found: list[Samples]) -> Samples:
     )
 
 
-def constants(numbers: Mapping[Subject, int], models: Mapping[Subject, Collection[str]]) -> dict[str, Array]:
+def leave_out_mixed(pivoted: Pivoted, numbers: Mapping[Subject, int], models: ServedModels) -> None:
+    """Forget the requests of services of which nobody says which model's count: an ensemble's, or its members'."""
+    if mixed := [numbers[found] for found in models.mixed if found in numbers]:
+        is_mixed = pc.is_in(pivoted.grid.subjects, value_set=pa.array(mixed, pa.int64()))
+        for name in pivoted.columns.keys() & set(REQUESTS):
+            values = pivoted.columns[name]
+            pivoted.columns[name] = pc.if_else(is_mixed, pa.scalar(None, values.type), values)
+
+
+def constants(numbers: Mapping[Subject, int], models: ServedModels) -> dict[str, Array]:
     """Return the columns that say of what a row is, by the subject's number."""
     columns = {name for found in numbers for name, _ in found.keys}
     told = {name: pa.array([found.key(name) for found in numbers], pa.string()) for name in columns}
     if models:
-        told["model"] = pa.array([one_model(models.get(found, ())) for found in numbers], pa.string())
+        told["model"] = pa.array([models.one(found) for found in numbers], pa.string())
     return told | {"node": pa.array([found.node for found in numbers], pa.string())}
 
 

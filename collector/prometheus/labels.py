@@ -5,12 +5,12 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from agent.wire.contract import Table
-from agent.wire.serving import ENGINES, TRITON, VLLM
+from agent.wire.serving import ENGINES, REQUESTS, TRITON, VLLM
 from agent.wire.sku import sku
 from agent.wire.tables import TABLES
 from collector.prometheus.names import EVERY, OF_INSTANCES, Metric, Slot
@@ -22,6 +22,7 @@ _LONGEST_NAME = 200  # characters of what becomes a key
 _NODE_LABELS = ("node", "kubernetes_node", "nodename", "Hostname", "hostname", "exported_node", "exported_hostname")
 
 _MODEL_LABELS = {engine.name: engine.model_label for engine in ENGINES}
+_WITH_ENSEMBLES = {engine.name for engine in ENGINES if engine.has_ensembles}
 _SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
 _QUARTERED = ("A30", "RTX PRO 6000")  # MIG User Guide: four slices, where other chips have seven
 _WHOLE_DISK = re.compile(
@@ -129,7 +130,7 @@ def run_of(holder: ExporterHolder, clusters: Clusters) -> tuple[str, str, str | 
 def subject(metric: Metric, slot: Slot, labels: Labels, clusters: Clusters = DEFAULT) -> Subject | None:
     """Return what a series is of for this slot, or None where it is not read: it is of no GPU or disk that counts."""
     node = host(labels)
-    if node is None or (slot.only and labels.get(slot.only[0]) != slot.only[1]):
+    if node is None or (slot.only and labels.get(slot.only[0]) not in slot.only[1]):
         return None
     if slot.unless and labels.get(slot.unless[0]) in slot.unless[1]:
         return None
@@ -231,9 +232,33 @@ def model_of(slot: Slot, labels: Labels) -> str | None:
     return _short(labels.get(label)) if label else None
 
 
-def one_model(models: Collection[str]) -> str | None:
-    """Return the one model of a service; which of several a GPU's time went to, nobody says."""
-    return next(iter(models)) if len(models) == 1 else None
+class ServedModels:
+    """The models that the series of services name: which of several a GPU's time went to, nobody says."""
+
+    def __init__(self) -> None:
+        self._named: dict[Subject, set[str]] = {}
+        self._asked: dict[Subject, set[str]] = {}  # those of ensembles, perhaps, that count requests
+
+    def note(self, found: Subject, slot: Slot, model: str | None) -> None:
+        """Take the model of one series."""
+        if model:
+            self._named.setdefault(found, set()).add(model)
+            if slot.column in REQUESTS and slot.engine in _WITH_ENSEMBLES:
+                self._asked.setdefault(found, set()).add(model)
+
+    def __bool__(self) -> bool:
+        """Whether any series named one."""
+        return bool(self._named)
+
+    def one(self, found: Subject) -> str | None:
+        """Return the one model of a service."""
+        models = self._named.get(found, ())
+        return next(iter(models)) if len(models) == 1 else None
+
+    @property
+    def mixed(self) -> set[Subject]:
+        """The services of which several models count requests: an ensemble's count each of its members' again."""
+        return {found for found, models in self._asked.items() if len(models) > 1}
 
 
 def _service(metric: Metric, slot: Slot, node: str, labels: Labels, clusters: Clusters) -> Subject | None:

@@ -42,7 +42,7 @@ class Slot:
 
     A sample is raw * by / times in the column's unit. Series that differ in the label `parts`, and slots that differ
     in `part`, are parts of one column: amounts are added up, shares are averaged; of several `choice`s the first that
-    is there counts. Of the series only those count that have `only` (label, value), and none of `unless` (label,
+    is there counts. Of the series only those count that have `only` (label, values), and none of `unless` (label,
     values). `engine` is the serving stack whose word it is.
     """
 
@@ -53,7 +53,7 @@ class Slot:
     by: int = 1
     parts: str = ""
     part: str = ""
-    only: tuple[str, str] | None = None
+    only: tuple[str, tuple[str, ...]] | None = None
     unless: tuple[str, tuple[str, ...]] | None = None
     choice: int = 0
     engine: str = ""
@@ -182,7 +182,7 @@ def _node() -> Iterator[Metric]:
         return Metric(f"node_{name}", "node_exporter", slots)
 
     idle = (
-        Slot("host_samples", f"cpu_{mode}", "share", parts="cpu", only=("mode", mode)) for mode in ("idle", "iowait")
+        Slot("host_samples", f"cpu_{mode}", "share", parts="cpu", only=("mode", (mode,))) for mode in ("idle", "iowait")
     )
     yield one("cpu_seconds_total", *idle)
     yield one("memory_MemTotal_bytes", Slot("host_samples", "memory_total"))

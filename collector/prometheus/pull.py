@@ -226,6 +226,7 @@ class _Puller:
         self._clusters = clusters
         self._strangers: set[str] = set()
         self._nameless: set[str] = set()
+        self._mixed: set[Subject] = set()
         self._clients = [client, *(client.another() for _ in range(_QUESTIONS - 1))]
         self._asking = ThreadPoolExecutor(_QUESTIONS, thread_name_prefix="prometheus")
 
@@ -248,6 +249,13 @@ class _Puller:
             told.append(
                 f"{len(self._nameless)} servers of vLLM, Triton or TGI name neither a pod nor a run_id "
                 f"(such as {min(self._nameless)}): left out"
+            )
+        if self._mixed:
+            told.append(
+                f"{len(self._mixed)} services of Triton have several models (such as "
+                f"{min(found.key('run_id') or '' for found in self._mixed)}): their requests are left out, since those "
+                "of an ensemble are counted with its members; keep the series of the model that counts, by --match or "
+                "a relabelling"
             )
         return tuple(told)
 
@@ -326,6 +334,7 @@ class _Puller:
                 yield gathering.rows(since // MILLISECOND_US, until // MILLISECOND_US, self._steps)
                 self._strangers |= gathering.strangers
                 self._nameless |= gathering.nameless
+                self._mixed |= gathering.models.mixed
                 gathering = Gathering(self._found.nodes, self._names, clusters, self._witnesses)
                 left = len(self._questions)
 

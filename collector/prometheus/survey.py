@@ -242,7 +242,7 @@ def _of_metric(metric: Metric, usual: int, step: int | None) -> Iterator[Questio
         over = step or HOST_SCRAPES * usual
         for slot in metric.slots:
             level = replace(slot, reading="value", parts="")  # the server has worked it out already
-            only = f'{{{slot.only[0]}="{slot.only[1]}"}}' if slot.only else ""
+            only = f'{{{slot.only[0]}=~"{"|".join(slot.only[1])}"}}' if slot.only else ""
             yield Question(replace(metric, slots=(level,)), _mean(slot, over), f"{metric.name}{only}", over)
     elif step is None:
         yield Question(metric)

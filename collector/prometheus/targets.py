@@ -23,12 +23,13 @@ from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.batch import Batch, encoded_batch
 from collector.pipeline.decoding.range_checks import Array
-from collector.prometheus.gathering import constants
+from collector.prometheus.gathering import constants, leave_out_mixed
 from collector.prometheus.labels import (
     Clusters,
     ExporterHolder,
     GpuFacts,
     Labels,
+    ServedModels,
     Subject,
     gpu_facts,
     holder,
@@ -385,7 +386,7 @@ class Scrapes:
         self._numbers: dict[str, dict[Subject, int]] = defaultdict(dict)
         self._whose: dict[str, list[Target]] = defaultdict(list)  # by table, the target of each number
         self._parts: dict[str, int] = {}
-        self._models: dict[Subject, set[str]] = defaultdict(set)
+        self._models = ServedModels()
         self.implausible = 0
 
     def add(self, target: Target, buckets: Sequence[Bucket]) -> None:
@@ -412,6 +413,7 @@ class Scrapes:
                 continue
             self.implausible += pivoted.implausible
             pivoted.columns.update(finish(name, pivoted.columns, len(pivoted.grid.keys)))
+            leave_out_mixed(pivoted, self._numbers[name], self._models)
             columns = constants(self._numbers[name], self._models)
             told, subjects = rows_and_subjects(TABLES[name], pivoted, columns, -1, _FOREVER)
             for place, which in self._places(name, told, subjects).items():
@@ -424,8 +426,7 @@ class Scrapes:
             if slot.column != "known":
                 number = self._number(target, component.subject)
                 part = self._parts.setdefault(component.part, len(self._parts))
-                if component.model:
-                    self._models[component.subject].add(component.model)
+                self._models.note(component.subject, slot, component.model)
                 self._slots[slot.table][slot].add(number, part, time, value)
 
     def _resume(self, target: Target, bucket: Bucket) -> None:

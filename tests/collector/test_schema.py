@@ -123,16 +123,21 @@ def _added(table: Table, version: int) -> str:
         (4, "0016_contract_v4.sql"),
         (5, "0021_contract_v5.sql"),
         (6, "0024_contract_v6.sql"),
+        (7, "0027_contract_v7.sql"),
     ],
 )
 def test_the_generated_schema_is_the_committed_one(version: int, file: str) -> None:
-    """Each version of the contract has the migration that it generates, and is never changed after its release."""
-    assert (SCHEMA_DIRECTORY / file).read_text() == contract_sql(version)
+    """Each version of the contract has the migration that it generates, and is never changed after its release.
+
+    What the ledger makes of the new columns may follow in the same file.
+    """
+    made, _, _ = (SCHEMA_DIRECTORY / file).read_text().partition("\n-- What the ledger books of them")
+    assert made == contract_sql(version)
 
 
 def test_every_version_of_the_contract_has_its_migration() -> None:
     """A column that no migration adds would refuse every batch that carries it."""
-    assert max(column.since for table in TABLES.values() for column in table.columns) == SCHEMA_VERSION == 6
+    assert max(column.since for table in TABLES.values() for column in table.columns) == SCHEMA_VERSION == 7
 
 
 def test_migrations_are_numbered_without_gap_or_double() -> None:

@@ -47,12 +47,13 @@ def test_a_service_tells_what_it_served_and_what_nobody_knows_of_it() -> None:
         assert "Service" not in dict(run_part(reader, "rest", TRAIN)["sections"])
         assert reader.run(TRAIN).service is None
     assert served["requests"] == "12,936, 0.0749 per second"
-    assert (served["prompt tokens"], served["generated tokens"]) == ("1,176", "117,600")
+    assert served["errors"] == "576, 4.26% of requests"
+    assert (served["prompt tokens"], served["generated tokens"]) == ("1,176, 23.5% of them from the cache", "117,600")
     assert served["first token"] == (
         "99 of 100 within 24 ms, within 46 ms in the worst twentieth of the time, promised 20 ms: "
         "kept 41.7% of the time"
     )
-    assert served["errors"] == served["between tokens"] == "not known: no engine is asked for it"
+    assert served["between tokens"] == "99 of 100 within 2 ms, within 5 ms in the worst twentieth of the time"
     assert served["cost"] == "not known: a part of its GPU time has no price"
     assert "SERVICE requests 12,936" in text
 
@@ -82,7 +83,8 @@ def _served(**known: object) -> RunService:
     ("known", "cost"),
     [
         ({"requests": 2_000, "cost_micros": 5_000_000}, "$2.50 per 1,000 requests"),
-        ({"tokens_out": 10**7, "cost_micros": 5_000_000}, "$0.50 per million tokens"),
+        ({"tokens_out": 10**7, "cost_micros": 5_000_000}, "$0.50 per million generated tokens"),
+        ({"tokens_in": 10**7, "cost_micros": 5_000_000}, "$0.50 per million prompt tokens"),
         (
             {"requests": 1_000, "tokens_in": 9 * 10**6, "tokens_out": 10**6, "cost_micros": 5_000_000},
             "$5.00 per 1,000 requests; $0.50 per million tokens, prompt and generated alike: "
@@ -100,7 +102,14 @@ def test_what_a_service_costs_is_told_by_what_it_counts(known: dict[str, object]
     assert rows["cost"] == cost
     assert rows["first token"] == "not reported"
     nothing = dict(service_rows(report.model_copy(update={"service": _served(engine="vllm")})))
-    assert nothing["requests"] == nothing["prompt tokens"] == "not reported by vllm"
+    silent = {"requests", "errors", "prompt tokens", "generated tokens", "first token", "between tokens"}
+    assert {nothing[name] for name in silent} == {"not reported by vllm"}
+    few = dict(service_rows(report.model_copy(update={"service": _served(requests=0, requests_failed=0)})))
+    assert (few["errors"], few["between tokens"]) == ("0", "not reported")
+    slow = _served(inter_token_beyond_ratio=0.25, inter_token_p99_seconds=1.5)
+    assert dict(service_rows(report.model_copy(update={"service": slow})))["between tokens"] == (
+        "99 of 100 within 1.5 s, beyond the engine's last bucket 25.0% of the time"
+    )
 
 
 def test_a_service_has_its_signals_over_time() -> None:
@@ -108,6 +117,13 @@ def test_a_service_has_its_signals_over_time() -> None:
     with site().store.session() as session:
         of = {run: read_timeline(session, Remembered(), run, TimelineAsked(), "UTC").lanes for run in (SERVE, TRAIN)}
     titles = {run: [lane.title for lane in lanes] for run, lanes in of.items()}
-    assert titles[SERVE][-3:] == ["requests of a replica", "tokens generated", "first token (P99)"]
+    served = [
+        "requests of a replica",
+        "failed requests",
+        "tokens generated",
+        "first token (P99)",
+        "between tokens (P99)",
+    ]
+    assert titles[SERVE][-5:] == served
     assert "requests of a replica" not in titles[TRAIN]
-    assert max(value or 0 for value in of[SERVE][-1].most) == 0.048
+    assert max(value or 0 for value in of[SERVE][-2].most) == 0.048

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from agent.wire.units import PERMILLE
 from analyzer.finops.unit_cost.change import Changed, changed
 from analyzer.finops.unit_cost.units import (
+    TOKENS_READ,
+    TOKENS_SERVED,
     UNITS,
     Hour,
     Unit,
@@ -244,6 +246,8 @@ def _unit_lines(
             units = sum(hour.units(unit) or 0 for hour in now)
             if not units or not said_enough(now, unit):
                 continue
+            if unit is TOKENS_READ and said_enough(now, TOKENS_SERVED):
+                continue  # how GPU time divides between reading and generating is not reported
             is_known = bool(sum(hour.units(unit) or 0 for hour in then)) and said_enough(then, unit)
             found.append(
                 UnitLine(

@@ -25,7 +25,7 @@ class Unit:
 
 REQUESTS = Unit("requests", 1_000, "1,000 requests", "requests", "1k requests")
 TOKENS_SERVED = Unit("tokens_out", 1_000_000, "million tokens served", "tokens served", "1M tokens served")
-_TOKENS_READ = Unit("tokens_in", 1_000_000, "million prompt tokens", "prompt tokens", "1M prompt tokens")
+TOKENS_READ = Unit("tokens_in", 1_000_000, "million prompt tokens", "prompt tokens", "1M prompt tokens")
 TOKENS = Unit("tokens", 1_000_000_000, "billion tokens", "tokens", "1bn tokens")
 _SAMPLES = Unit("samples", 1_000_000, "million samples", "samples", "1M samples")
 _STEPS = Unit("steps", 1_000, "1,000 steps", "steps", "1k steps")
@@ -33,7 +33,7 @@ _STEPS = Unit("steps", 1_000, "1,000 steps", "steps", "1k steps")
 # In the order in which they are preferred: a request of more tokens is more work, and so is a step of a larger batch;
 # but what a service is asked for, and what a budget is made of, are requests and tokens.
 # What embeds answers no tokens: its price is that of those that it reads.
-UNITS = (REQUESTS, TOKENS_SERVED, _TOKENS_READ, TOKENS, _SAMPLES, _STEPS)
+UNITS = (REQUESTS, TOKENS_SERVED, TOKENS_READ, TOKENS, _SAMPLES, _STEPS)
 
 
 Whose = tuple[str, str | None]  # name of runs, team

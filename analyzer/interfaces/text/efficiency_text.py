@@ -176,9 +176,6 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else duration(round(seconds))
 
 
-_NOT_READ = "not known: no engine is asked for it"
-
-
 def service_rows(report: "RunDocument") -> list[tuple[str, str]]:
     """Return what a service did and what that cost, by its name; nothing of a run that serves nothing.
 
@@ -190,11 +187,11 @@ def service_rows(report: "RunDocument") -> list[tuple[str, str]]:
     silent = f"not reported{f' by {plain(one.engine)}' if one.engine else ''}"
     return [
         ("requests", silent if one.requests is None else large(one.requests) + _per_second(one.requests, one.seconds)),
-        ("prompt tokens", silent if one.tokens_in is None else large(one.tokens_in)),
+        ("errors", silent if one.requests_failed is None else _errors(one.requests_failed, one.requests)),
+        ("prompt tokens", silent if one.tokens_in is None else large(one.tokens_in) + _cached(one)),
         ("generated tokens", silent if one.tokens_out is None else large(one.tokens_out)),
         ("first token", _first_token(one) or silent),
-        ("between tokens", _NOT_READ),
-        ("errors", _NOT_READ),
+        ("between tokens", _between_tokens(one) or silent),
         ("cost", _service_cost(one, report.currency)),
     ]
 
@@ -205,17 +202,39 @@ def _per_second(count: int, seconds: float) -> str:
 
 def _first_token(one: "RunService") -> str:
     """Return how long people wait for it: what 99 of 100 requests kept below, in usual and in bad times."""
-    if one.beyond_ratio is None:
-        return ""
-    words = [f"99 of 100 within {_latency(one.first_token_p99_seconds)}"] if one.first_token_p99_seconds else []
-    if one.first_token_worst_seconds:
-        words.append(f"within {_latency(one.first_token_worst_seconds)} in the worst twentieth of the time")
-    if one.beyond_ratio:
-        words.append(f"beyond the engine's last bucket {one.beyond_ratio:.1%} of the time")
-    if one.slo_seconds is not None:
+    words = _latencies(one.first_token_p99_seconds, one.first_token_worst_seconds, one.beyond_ratio)
+    if words and one.slo_seconds is not None:
         kept = "whether it is kept is not known" if one.kept_ratio is None else f"kept {one.kept_ratio:.1%} of the time"
         words.append(f"promised {_latency(one.slo_seconds)}: {kept}")
     return ", ".join(words)
+
+
+def _between_tokens(one: "RunService") -> str:
+    usual, worst, beyond = one.inter_token_p99_seconds, one.inter_token_worst_seconds, one.inter_token_beyond_ratio
+    return ", ".join(_latencies(usual, worst, beyond))
+
+
+def _latencies(usual: float | None, worst: float | None, beyond_ratio: float | None) -> list[str]:
+    if beyond_ratio is None:
+        return []
+    words = [f"99 of 100 within {_latency(usual)}"] if usual else []
+    if worst:
+        words.append(f"within {_latency(worst)} in the worst twentieth of the time")
+    if beyond_ratio:
+        words.append(f"beyond the engine's last bucket {beyond_ratio:.1%} of the time")
+    return words
+
+
+def _errors(failed: int, completed: int | None) -> str:
+    """Return how many requests failed, and the share of all that ended; of few, what one in so many is."""
+    ended = failed + (completed or 0)
+    return large(failed) + (f", {failed / ended:.2%} of requests" if failed and completed is not None else "")
+
+
+def _cached(one: "RunService") -> str:
+    if one.tokens_cached is None or not one.tokens_in:
+        return ""
+    return f", {min(1.0, one.tokens_cached / one.tokens_in):.1%} of them from the cache"
 
 
 def _latency(seconds: float) -> str:
@@ -223,7 +242,10 @@ def _latency(seconds: float) -> str:
 
 
 def _service_cost(one: "RunService", currency: str) -> str:
-    """Return the price of its requests and of its tokens; how GPU time divides between the two kinds nobody told."""
+    """Return the price of its requests and of its tokens; how GPU time divides among their kinds nobody told.
+
+    Tokens of one kind alone have it for themselves: those that an embedding model reads, or half a server computes.
+    """
     if one.cost_micros is None:
         return "not known: a part of its GPU time has no price"
     told = (
@@ -232,7 +254,9 @@ def _service_cost(one: "RunService", currency: str) -> str:
     parts = [count for count in (one.tokens_in, one.tokens_out) if count]
     if len(parts) == 2:
         of_all = money(nearest(one.cost_micros * MICROS, sum(parts)), currency)
-        told.append(f"{of_all} per million tokens, prompt and generated alike: how its time divides is not reported")
+        kinds = "prompt, cached and generated" if one.tokens_cached else "prompt and generated"
+        told.append(f"{of_all} per million tokens, {kinds} alike: how its time divides is not reported")
     elif parts:
-        told.append(f"{money(nearest(one.cost_micros * MICROS, parts[0]), currency)} per million tokens")
+        kind = "generated" if one.tokens_out else "prompt"
+        told.append(f"{money(nearest(one.cost_micros * MICROS, parts[0]), currency)} per million {kind} tokens")
     return "; ".join(told) or "not known: it reports neither requests nor tokens"

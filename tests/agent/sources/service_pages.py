@@ -26,7 +26,11 @@ def vllm(
         f'request_success_total{{{labels},finished_reason="stop"}} {float(done - done // 4)}',
         f'request_success_total{{{labels},finished_reason="length"}} {float(done // 4)}',
         f'request_success_total{{{labels},finished_reason="abort"}} 7.0',
+        f'request_success_total{{{labels},finished_reason="error"}} {float(done // 5)}',
+        f"prompt_tokens_cached_total{{{labels}}} {done * 40.0}",
+        f"prefix_cache_hits_total{{{labels}}} {done * 48.0}",
         *histogram("time_to_first_token_seconds", labels, done, first),
+        *histogram("inter_token_latency_seconds", labels, done * tokens, 0.02),
     ]
     return "\n".join(form.format(line) for line in lines) + "\n"
 
@@ -44,7 +48,17 @@ def _sglang(done: int) -> str:
             f"sglang:num_requests_total{{{plain}}} {float(done)}",
             f"sglang:prompt_tokens_total{{{plain}}} {done * 100.0}",
             f"sglang:generation_tokens_total{{{plain}}} {done * 50.0}",
+            *(
+                f'sglang:cached_tokens_total{{{plain},cache_source="{source}"}} {done * 20.0}'
+                for source in ("device", "host")
+            ),
+            *(
+                f'sglang:http_responses_total{{endpoint="/generate",method="POST",status_code="{status}"}} {count}'
+                for status, count in (("200", done), ("400", 7 * done), ("503", done // 5))
+            ),
+            f"sglang:num_aborted_requests_total{{{plain}}} {3.0 * done}",
             *histogram("sglang:time_to_first_token_seconds", plain, done, 0.2),
+            *histogram("sglang:inter_token_latency_seconds", plain, done * 50, 0.02),
         ]
     )
 
@@ -53,31 +67,38 @@ def _tensorrt_llm(done: int) -> str:
     labels = 'engine_type="trtllm",model_name="acme/chat"'
     return "\n".join(
         [
-            f'trtllm_request_success_total{{{labels},finished_reason="stop"}} {float(done)}',
+            *(
+                f'trtllm_request_success_total{{{labels},finished_reason="{reason}"}} {count:.1f}'
+                for reason, count in (("stop", done), ("cancelled", 3 * done), ("timeout", done // 5))
+            ),
             f"trtllm_prompt_tokens_total{{{labels}}} {done * 100.0}",
             f"trtllm_generation_tokens_total{{{labels}}} {done * 50.0}",
             f"trtllm_num_active_requests{{{labels}}} 2.0",
             f"trtllm_server_queue_length{{{labels}}} 2.0",
             f"trtllm_kv_cache_utilization{{{labels}}} 0.25",
             *histogram("trtllm_time_to_first_token_seconds", labels, done, 0.2),
+            *histogram("trtllm_time_per_output_token_seconds", labels, done, 0.02),
         ]
     )
 
 
 def _dynamo(done: int) -> str:
     labels = 'dynamo_namespace="d",model="acme/chat"'
-    ends = [("success", done), ("error", 3)]
+    ends = [("success", "", done), ("error", "cancelled", 3 * done), ("error", "internal", done // 5)]
     return "\n".join(
         [
             *(
-                f'dynamo_frontend_requests_total{{{labels},request_type="stream",status="{status}"}} {count}'
-                for status, count in ends
+                f'dynamo_frontend_requests_total{{{labels},request_type="stream",status="{status}",'
+                f'error_type="{kind}"}} {count}'
+                for status, kind, count in ends
             ),
             f"dynamo_frontend_input_sequence_tokens_sum{{{labels}}} {done * 100}",
             f"dynamo_frontend_output_tokens_total{{{labels}}} {done * 50}",
             f"dynamo_frontend_inflight_requests{{{labels}}} 2",
             f"dynamo_frontend_queued_requests{{{labels}}} 2",
+            f"dynamo_frontend_cached_tokens_sum{{{labels}}} {done * 40}",
             *histogram("dynamo_frontend_time_to_first_token_seconds", labels, done, 0.2),
+            *histogram("dynamo_frontend_inter_token_latency_seconds", labels, done * 50, 0.02),
         ]
     )
 
@@ -94,6 +115,7 @@ def _tei(done: int) -> str:
         f'te_request_count{{method="single"}} {done + 1}\nte_request_success{{method="single"}} {done // 2}\n'
         f'te_request_success{{method="batch"}} {done - done // 2}\n'
         f"te_batch_next_tokens_sum {done * 100}\nte_queue_size 2\n"
+        f'te_request_failure{{err="tokenization"}} {done // 5}\n'
     )
 
 
@@ -103,12 +125,31 @@ def _lmdeploy(done: int) -> str:
         [
             f'lmdeploy:request_success_total{{{labels},finished_reason="ResponseType.FINISH"}} {float(done)}',
             f'lmdeploy:request_success_total{{{labels},finished_reason="ResponseType.CANCEL"}} 5.0',
+            f'lmdeploy:request_success_total{{{labels},finished_reason="ResponseType.NO_QUEUE"}} {float(done // 5)}',
             f"lmdeploy:prompt_tokens_total{{{labels}}} {done * 100.0}",
             f"lmdeploy:generation_tokens_total{{{labels}}} {done * 50.0}",
             f"lmdeploy:num_requests_running{{{labels}}} 2.0",
             f"lmdeploy:num_requests_waiting{{{labels}}} 2.0",
             f"lmdeploy:gpu_cache_usage_perc{{{labels}}} 0.25",
             *histogram("lmdeploy:time_to_first_token_seconds", labels, done, 0.2),
+            *histogram("lmdeploy:iter_token_latency", labels, done * 50, 0.02),
+        ]
+    )
+
+
+def _tgi(done: int) -> str:
+    return "\n".join(
+        [
+            f"tgi_request_success {done}",
+            *(
+                f'tgi_request_failure{{err="{why}"}} {count}'
+                for why, count in (("dropped", done), ("generation", done // 5))
+            ),
+            f"tgi_request_input_length_sum {done * 100}",
+            f"tgi_request_generated_tokens_sum {done * 50}",
+            "tgi_batch_current_size 2",
+            "tgi_queue_size 2",
+            *histogram("tgi_request_mean_time_per_token_duration", "", done, 0.02),
         ]
     )
 
@@ -119,6 +160,10 @@ def triton(done: int) -> str:
     for model in ("ensemble", "preprocessing", "tensorrt_llm", "postprocessing"):
         lines.append(f'nv_inference_request_success{{model="{model}",version="1"}} {done}')
         lines.append(f'nv_inference_pending_request_count{{model="{model}",version="1"}} 0')
+        lines += [
+            f'nv_inference_request_failure{{model="{model}",reason="{reason}",version="1"}} {count}'
+            for reason, count in (("CANCELED", 3 * done), ("BACKEND", done // 5), ("OTHER", 0), ("REJECTED", 0))
+        ]
     for kind, value in (("scheduled", 2), ("waiting", 2), ("max", 64)):
         lines.append(f'nv_trt_llm_request_metrics{{model="tensorrt_llm",request_type="{kind}",version="1"}} {value}')
     kind = 'kv_cache_block_type="fraction",model="tensorrt_llm",version="1"'
@@ -129,7 +174,8 @@ def triton(done: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Each with 10 requests, 1,000 tokens in and 500 out between `page(10)` and `page(20)`.
+# Each with 10 requests, 1,000 tokens in, 400 of them cached, and 500 out between `page(10)` and `page(20)`; 2 more
+# failed, and the clients of others went away.
 ENGINE_PAGES: dict[str, Callable[[int], str]] = {
     "vllm": vllm,
     "ray": lambda done: vllm(done, form="ray_vllm_{}"),
@@ -139,6 +185,7 @@ ENGINE_PAGES: dict[str, Callable[[int], str]] = {
     "dynamo": _dynamo,
     "llamacpp": _llama_cpp,
     "tei": _tei,
+    "tgi": _tgi,
     "lmdeploy": _lmdeploy,
     "triton": triton,
 }

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.sources.service_page import FIRST_RESPONSE, Buckets, Quantile, SeriesKey, quantile
-from agent.sources.service_page import buckets as merged
+from agent.sources.service_page import buckets as buckets_of
 
 BOUNDS = (0.1, 0.5, 1.0, math.inf)
 COUNTS = st.lists(st.integers(0, 1000), min_size=4, max_size=4)
@@ -17,6 +17,11 @@ COUNTS = st.lists(st.integers(0, 1000), min_size=4, max_size=4)
 def buckets(*inside: float) -> Buckets:
     """Return a histogram of as many observations in each bucket."""
     return dict(zip(BOUNDS, accumulate(inside), strict=True))
+
+
+def merged(moved: dict[SeriesKey, float]) -> Buckets | None:
+    """Return the buckets of the first token."""
+    return buckets_of(moved, FIRST_RESPONSE)
 
 
 def series(inside: Buckets, **labels: str) -> dict[SeriesKey, float]:

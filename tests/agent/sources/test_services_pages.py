@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.errors import UnreadError
 from agent.sources.service_page import (
+    BETWEEN_TOKENS,
+    FIRST_RESPONSE,
     LINE_BYTES_MAX,
     SAMPLES_MAX,
     Continuity,
@@ -45,7 +47,7 @@ def test_vllm_v0() -> None:
     assert said is not None
     assert (said.engine, totals(said.series)) == ("vllm", {"requests": 1, "tokens_in": 5, "tokens_out": 7})
     assert said.now == {"running": 0, "waiting": 0, "kv_cache_ratio": 0}
-    first_token = buckets(said.series)
+    first_token = buckets(said.series, FIRST_RESPONSE)
     assert first_token is not None
     assert (first_token[0.25], first_token[0.5], first_token[math.inf]) == (0, 1, 1)
 
@@ -68,14 +70,18 @@ def test_vllm_with_several_engines() -> None:
     )
     assert said is not None
     assert said.now == {"running": 7, "kv_cache_ratio": pytest.approx(0.4)}
-    assert totals(said.series) == {"requests": 7}, "a client that went away, or an error, is no success"
+    assert totals(said.series) == {"requests": 7, "requests_failed": 9}, "a client that went away is neither"
 
 
 def test_triton() -> None:
     """Three requests over eight models; of tokens it knows nothing, and so neither do we."""
     said = read_page(page("triton"))
     assert said is not None
-    assert (said.engine, totals(said.series), dict(said.now)) == ("triton", {"requests": 3}, {"waiting": 0})
+    assert (said.engine, totals(said.series), dict(said.now)) == (
+        "triton",
+        {"requests": 3, "requests_failed": 0},
+        {"waiting": 0},
+    )
     assert said.needs == "model", "eight models, or an ensemble of seven"
 
 
@@ -88,7 +94,8 @@ def test_triton_with_tensorrt_llm() -> None:
 
 def test_triton_with_vllm() -> None:
     """The page has both names; the server's word is the server's, the tokens are the backend's."""
-    assert counters(page("triton", "vllm_v0")) == ("triton", {"requests": 3, "tokens_in": 5, "tokens_out": 7})
+    expected = {"requests": 3, "requests_failed": 0, "tokens_in": 5, "tokens_out": 7}
+    assert counters(page("triton", "vllm_v0")) == ("triton", expected)
 
 
 def test_tgi() -> None:
@@ -96,7 +103,18 @@ def test_tgi() -> None:
     said = read_page(page("tgi"))
     assert said is not None
     assert (said.engine, totals(said.series)) == ("tgi", {"requests": 40, "tokens_in": 9000, "tokens_out": 8123})
-    assert (said.now, buckets(said.series)) == ({"running": 5, "waiting": 2}, None)
+    assert (said.now, buckets(said.series, FIRST_RESPONSE)) == ({"running": 5, "waiting": 2}, None)
+
+
+_NO_HISTOGRAMS = {FIRST_RESPONSE, BETWEEN_TOKENS}
+_NOT_TOLD = {
+    "llamacpp": {"requests", "requests_failed", "tokens_cached", *_NO_HISTOGRAMS},
+    "tei": {"tokens_out", "tokens_cached", *_NO_HISTOGRAMS},
+    "tgi": {"tokens_cached", FIRST_RESPONSE},
+    "triton": {"tokens_cached", *_NO_HISTOGRAMS},
+    "tensorrt_llm": {"tokens_cached"},
+    "lmdeploy": {"tokens_cached"},
+}
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINE_PAGES))
@@ -109,15 +127,22 @@ def test_every_engine_says_what_it_did(engine: str) -> None:
     assert continuity.moved(first) is None
     moved = continuity.moved(second)
     assert moved is not None
-    expected = {"requests": 40 if engine == "triton" else 10, "tokens_in": 1000, "tokens_out": 500}
-    lacks = {"llamacpp": {"requests"}, "tei": {"tokens_out"}}.get(engine, set())
+    models = 4 if engine == "triton" else 1
+    expected = {
+        "requests": 10 * models,
+        "tokens_in": 1000,
+        "tokens_out": 500,
+        "requests_failed": 2 * models,
+        "tokens_cached": 400,
+    }
+    lacks = _NOT_TOLD.get(engine, set())
     assert second.engine == engine
     assert totals(moved) == {name: value for name, value in expected.items() if name not in lacks}
     running, waiting = (1, 2) if engine == "tei" else (2, second.now["waiting"])
     assert (second.now.get("running", 1), second.now["waiting"]) == (running, waiting)
     assert second.now.get("kv_cache_ratio", 0.25) == 0.25
-    has_first_token = engine not in ("llamacpp", "tei", "triton")
-    assert (buckets(moved) is not None) == has_first_token
+    assert (buckets(moved, FIRST_RESPONSE) is not None) == (FIRST_RESPONSE not in lacks)
+    assert (buckets(moved, BETWEEN_TOKENS) is not None) == (BETWEEN_TOKENS not in lacks)
 
 
 def test_labels_are_unescaped() -> None:

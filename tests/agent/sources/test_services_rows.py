@@ -53,6 +53,12 @@ def test_amounts_are_those_of_the_interval() -> None:
         "first_token_seconds_p99": pytest.approx(0.2485),
         "first_token_seconds_p99_low": 0.1,
         "first_token_seconds_p99_high": 0.25,
+        "requests_failed": 2,
+        "tokens_cached": 400,
+        "inter_token_seconds_p50": pytest.approx(0.055),
+        "inter_token_seconds_p99": pytest.approx(0.0991),
+        "inter_token_seconds_p99_low": 0.01,
+        "inter_token_seconds_p99_high": 0.1,
     }
 
 

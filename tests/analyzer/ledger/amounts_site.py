@@ -61,7 +61,9 @@ def _hour(fleet: Fleet, node: str, hour: int, number: int) -> None:
     fleet.add("network_samples", [at | ports])
     if node == "n3":
         said = {"run_id": POD, "requests": 11 * number, "tokens_in": number, "tokens_out": 100 * number}
+        said |= {"requests_failed": number // 2, "tokens_cached": number // 4}
         latency = {"first_token_seconds_p99": 0.001 * number, "slo_seconds": 0.02, "engine": "vllm"}
+        latency |= {"inter_token_seconds_p99": 0.0001 * number}
         fleet.add("service_samples", [at | said | latency])
     else:
         peer = {"run_id": TRAIN, "peer": "nas1", "receive_bytes": 3 * number, "transmit_bytes": 5 * number}

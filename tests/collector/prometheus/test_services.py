@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from collector.prometheus.client import Client, Server
-from collector.prometheus.labels import Clusters, Subject, subject
+from collector.prometheus.labels import Clusters, ServedModels, Subject, subject
 from collector.prometheus.names import catalogue
 from collector.prometheus.pull import pull
 from collector.store.database import Store
@@ -18,13 +18,16 @@ from tests.waiting import until
 SCRAPES = 9
 MISSED = 5  # this scrape fails
 RESET = 7  # before this one the server was started again
-COLUMNS = "run_id, engine, model, requests, tokens_in, tokens_out, running, waiting, kv_cache_ratio"
+COLUMNS = (
+    "run_id, engine, model, requests, requests_failed, tokens_in, tokens_cached, tokens_out, running, waiting, "
+    "kv_cache_ratio"
+)
 POD = {"pod": "chat-0", "namespace": "search", "node": "n1"}
 ENGINES = 'engine="{engine}",model_name="llama"'
 
 
 class Vllm(Exporter):
-    """A vLLM of two engines: each scrape finds 3 + 2 requests more, and as many that failed."""
+    """A vLLM of two engines: each scrape finds 3 + 2 requests more, two that failed, and 14 whose client left."""
 
     def answered(self) -> str | None:
         """Return the page of the next scrape."""
@@ -38,6 +41,8 @@ class Vllm(Exporter):
             lines += [
                 f'vllm:request_success_total{{{labels},finished_reason="stop"}} {each * count}',
                 f'vllm:request_success_total{{{labels},finished_reason="abort"}} {7 * count}',
+                f'vllm:request_success_total{{{labels},finished_reason="error"}} {count}',
+                f"vllm:prompt_tokens_cached_total{{{labels}}} {40 * each * count}",
                 f"vllm:prompt_tokens_total{{{labels}}} {100 * each * count}",
                 f"vllm:generation_tokens_total{{{labels}}} {50 * each * count}",
                 f"vllm:num_requests_running{{{labels}}} {each}",
@@ -92,13 +97,15 @@ def test_counters_become_amounts_by_run_and_both_ways_say_the_same(
         with Client(Server(url)) as client, Store.open(None) as store:
             pulled = pull(client, store, first, last, tables=("gpu_samples", "service_samples"))
             assert [row for row in _rows(store) if row[1] <= last] == written
-    assert pulled.notes == ()
+    (mixed,) = pulled.notes
+    assert mixed.startswith("1 services of Triton have several models (such as slurm/alpha/7): their requests are left")
     chat = {row[2:] for row in written if row[2] == "kubernetes/default/search.chat-0"}
-    working = ("kubernetes/default/search.chat-0", "vllm", "llama", 5, 500, 250, 5, 0, pytest.approx(0.4))
-    restarted = (*working[:3], None, None, None, *working[6:])
+    working = ("kubernetes/default/search.chat-0", "vllm", "llama", 5, 2, 500, 200, 250, 5, 0, pytest.approx(0.4))
+    restarted = (*working[:3], None, None, None, None, None, *working[8:])
     assert sorted(chat, key=str) == sorted((working, restarted), key=str), "a restart's amounts are unknown, and no 0"
     rank = {row[2:] for row in written if row[2] == "slurm/alpha/7"}
-    assert rank == {("slurm/alpha/7", "triton", None, 10, None, 9, None, None, None)}, "two models: which, nobody says"
+    unknown = "two models, or an ensemble and its member: of which requests count nobody says"
+    assert rank == {("slurm/alpha/7", "triton", None, None, None, None, None, 9, None, None, None)}, unknown
 
 
 def of(name: str, **labels: str) -> list[Subject]:
@@ -119,10 +126,22 @@ def test_whose_run_it_is_the_labels_say() -> None:
     assert of(name, instance="n1:8000", run_id="seven", model_name="m") == []
 
 
-@pytest.mark.parametrize("reason", ["abort", "error"])
-def test_a_failure_is_no_request(reason: str) -> None:
-    """Its client got nothing."""
-    assert of("vllm:request_success_total", instance="n:1", run_id="slurm/a/1", finished_reason=reason) == []
+@pytest.mark.parametrize(("reason", "counted"), [("abort", []), ("error", ["requests_failed"]), ("stop", ["requests"])])
+def test_a_failure_is_no_request(reason: str, counted: list[str]) -> None:
+    """Its client got nothing; one that went away has neither an answer nor an error."""
+    metric = catalogue()["vllm:request_success_total"]
+    labels = {"instance": "n:1", "run_id": "slurm/a/1", "finished_reason": reason, "model_name": "m"}
+    assert [slot.column for slot in metric.slots if subject(metric, slot, labels) is not None] == counted
+
+
+def test_of_an_ensemble_that_is_kept_alone_the_requests_count() -> None:
+    """Its members may still tell their tokens."""
+    models, kept = ServedModels(), Subject("service_samples", "n", (("run_id", "slurm/a/1"), ("engine", "triton")))
+    for name, model in (("nv_inference_request_success", "chain"), ("nv_llm_input_token_len_sum", "llm")):
+        models.note(kept, catalogue()[name].slots[0], model)
+    assert models.mixed == set()
+    models.note(kept, catalogue()["nv_inference_request_failure"].slots[0], "llm")
+    assert (models.mixed, models.one(kept)) == ({kept}, None)
 
 
 def test_two_replicas_of_a_run_on_one_host_are_two_rows() -> None:
