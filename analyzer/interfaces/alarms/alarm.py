@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 OPEN_MOST = 1000  # at once; beyond it the dearest count
 # What must not wait for a floor or a day's limit: a GPU is gone, a host is dark, a run burns money and moves nothing.
-_URGENT_FINDINGS = (("broken", "gpu_lost"), ("communicating", "hang"))
+_LOST = ("broken", "gpu_lost")
+_URGENT_FINDINGS = (_LOST, ("communicating", "hang"))
 _URGENT_NOTICES = ("fleet/ecc/xid", "fleet/silent_agents/silent", "fleet/silent_agents/never_seen")
+# Told at once, yet nobody's night: the alert of Prometheus for the same (AgentSilent) is a ticket too.
+_NO_PAGE = "fleet/silent_agents/"
+_LOST_GPUS = """
+SELECT DISTINCT gpu_uuid, node FROM ledger
+WHERE state = 'broken' AND cause = 'gpu_lost' AND hour >= $start AND hour < $end
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,14 @@ class Alarm:
     link: str | None  # its page
     since: int  # microseconds UTC
     at_stake_micros: int | None
+    gpu_uuid: str | None = None  # what the alerts of Prometheus call it by, where it is one thing:
+    run_id: str | None = None
+    agent: str | None = None
+
+    @property
+    def severity(self) -> str:
+        """Return whom it is for, in the words of our rules and routes: page, or ticket."""
+        return "page" if self.urgent and not self.rule.startswith(_NO_PAGE) else "ticket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +156,17 @@ def present(reader: "Reader", settings: "AlarmSettings") -> list[Alarm]:
     what = ("advice to tell", period.start, period.end)  # of a ledger that has not changed it is what it was
     advice = _by_finding(reader.once(what, lambda: reader.run_advice(found, period))) if findings else {}
     notices = urgent_notices(reader.looked(reader.period(_NOTICES_PERIOD)).notices)
-    alarms = [_of_notice(each, reader) for each in notices]
-    alarms += [_of_finding(each, advice.get(each.id), reader) for each in findings]
+    gone = dict(reader.session.rows(_LOST_GPUS, {"start": period.start, "end": period.end}))
+    alarms = [_of_finding(each, advice.get(each.id), reader, _gone_of(each, gone)) for each in findings]
+    told = {gpu for each in findings for gpu in _gone_of(each, gone)}
+    alarms += [_of_notice(each, reader) for each in notices if each.gpu_uuid not in told]
     return sorted(alarms, key=lambda alarm: not alarm.urgent)
+
+
+def _gone_of(finding: Finding, gone: Mapping[str, str]) -> list[str]:
+    """Return which GPUs, by UUID with their hosts, a finding tells to be lost: their Xid is the same event."""
+    is_of_lost = (finding.state, finding.cause) == _LOST
+    return [gpu for gpu, node in gone.items() if is_of_lost and node in finding.hosts]
 
 
 def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
@@ -154,7 +177,9 @@ def _by_finding(advice: "list[Recommendation]") -> "dict[str, Recommendation]":
     return best
 
 
-def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Reader") -> Alarm:
+def _of_finding(
+    finding: Finding, advised: "Recommendation | None", reader: "Reader", gone: Sequence[str] = ()
+) -> Alarm:
     site = reader.settings
     return Alarm(
         finding.id,
@@ -167,6 +192,8 @@ def _of_finding(finding: Finding, advised: "Recommendation | None", reader: "Rea
         f"{site.site_url}/findings/{finding.id}" if site.site_url else None,
         finding.first_at,
         finding.at_stake_micros,
+        gpu_uuid=gone[0] if len(gone) == 1 else None,
+        run_id=finding.run_ids[0] if len(finding.run_ids) == 1 else None,
     )
 
 
@@ -184,6 +211,8 @@ def _of_notice(notice: Notice, reader: "Reader") -> Alarm:
         f"{reader.settings.site_url}/{page}" if reader.settings.site_url else None,
         reader.now(),
         None,
+        gpu_uuid=notice.gpu_uuid,
+        agent=None if notice.gpu_uuid else notice.node,
     )
 
 
@@ -205,12 +234,15 @@ def _alert(alarm: Alarm, ends_at: int, cluster: str, currency: str) -> dict[str,
     # What tells one alert from another never changes while it lasts; figures, which do, are annotations.
     labels = {
         "alertname": "GpuledgerUrgent" if alarm.urgent else "GpuledgerFinding",
-        "severity": "critical" if alarm.urgent else "warning",
+        "severity": alarm.severity,
         "cluster": cluster,
         "finding": alarm.id,
         "rule": alarm.rule,
         "team": alarm.team or "",
         "subject": alarm.subject,
+        "gpu_uuid": alarm.gpu_uuid or "",
+        "run_id": alarm.run_id or "",
+        "agent": alarm.agent or "",
     }
     annotations = {
         "summary": alarm.sentence,

@@ -13,8 +13,12 @@ from typing import Any
 
 import pytest
 
+from analyzer.findings.health.all_notices import PeriodNotices
+from analyzer.findings.health.notice import Notice
+from analyzer.interfaces.alarms.alarm import present
 from analyzer.interfaces.alarms.hook import LASTS_US, AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.period import Period
 from analyzer.reports.reader import Reader
 from collector.registry import Registry, open_registry
 from collector.store.database import Store
@@ -228,3 +232,31 @@ def _get(url: str) -> Any:
 
 def _alerts(hook: Hook, status: str) -> list[dict[str, Any]]:
     return [alert for event in hook.events() for alert in event["alerts"] if alert["status"] == status]
+
+
+class Xids(Reader):
+    """A reader to whom two GPUs of one host have told Xid 79."""
+
+    def looked(self, period: Period) -> PeriodNotices:
+        """Return their notices."""
+        xids = [
+            Notice(f"n-{gpu}", "fleet/ecc/xid", gpu, "fell off the bus", "platform", node="n01", gpu_uuid=gpu)
+            for gpu in ("GPU-lost", "GPU-alive")
+        ]
+        return replace(super().looked(period), notices=tuple(xids))
+
+
+def test_a_gpu_that_the_driver_lost_is_told_once() -> None:
+    """Its Xid and its lost time are one event, not two for whoever is called; an Xid of a GPU that lives is another."""
+    lost = replace(example_week.findings()[0], id="f-1", state="broken", cause="gpu_lost", hosts=("n01",))
+    losses = replace(EXAMPLE, findings=lambda *_: [replace(lost, still_open=True)], recommendations=lambda *_: [])
+    with example_week.example_store() as store:
+        session = store.session()
+        session.execute(
+            "INSERT INTO ledger BY NAME SELECT * REPLACE ('GPU-lost' AS gpu_uuid, 'n01' AS node, 'broken' AS state, "
+            "'gpu_lost' AS cause) FROM ledger ORDER BY hour DESC LIMIT 1"
+        )
+        told = {alarm.id: alarm for alarm in present(Xids(session, LINKED, losses), AlarmSettings())}
+    assert set(told) == {"f-1", "n-GPU-alive"}
+    assert told["f-1"].gpu_uuid == "GPU-lost"
+    assert {alarm.severity for alarm in told.values()} == {"page"}

@@ -11,6 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from analyzer.interfaces.alarms.alarm import Alarm, alertmanager_body
 from tests.collector.prometheus.servers import Exporter, alertmanager, need, prometheus
 from tests.waiting import PATIENCE_SECONDS
 
@@ -64,6 +67,38 @@ def test_alertmanager_takes_our_settings() -> None:
     done = subprocess.run([program, "check-config", CONFIG], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 receivers" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "urgent", "receiver"),
+    [
+        ("broken/gpu_lost", True, "who-is-on-call"),
+        ("communicating/hang", True, "who-is-on-call"),
+        ("fleet/ecc/xid", True, "who-is-on-call"),
+        ("fleet/silent_agents/silent", True, "people"),
+        ("starved/storage", False, "people"),
+    ],
+)
+def test_what_the_server_calls_urgent_reaches_who_is_on_call(rule: str, urgent: bool, receiver: str) -> None:
+    """Its alarms bear the words that the shipped routes ask for: those of the rules of Prometheus."""
+    alarm = Alarm("f-1", rule, urgent, "team-nlp", "run", "It hangs.", None, None, 0, None)
+    (alert,) = json.loads(alertmanager_body([alarm], [], 1, "alpha", "USD"))
+    labels = [f"{name}={text}" for name, text in alert["labels"].items()]
+    program = need("amtool", "prometheus-alertmanager")
+    verb = [program, "config", "routes", "test", f"--config.file={CONFIG}", f"--verify.receivers={receiver}"]
+    done = subprocess.run([*verb, *labels], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_severity_has_its_route() -> None:
+    """Rules, routes and the server's alarms know the same words, and each comes out at somebody."""
+    given = {
+        severity
+        for path in (*RULES.glob("*.yml"), RULES.parents[1] / "docs/compose/alerts.yml")
+        for severity in re.findall(r"severity: (\w+)", path.read_text("utf-8"))
+    }
+    assert given == {"page", "ticket", "info"}
+    assert set(re.findall(r'\[severity="(\w+)"\]', CONFIG.read_text("utf-8"))) <= given
 
 
 def test_who_is_called_learns_which_gpu_and_where_to_look(tmp_path: Path) -> None:
