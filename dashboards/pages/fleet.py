@@ -20,6 +20,7 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.html import week_view
 from analyzer.interfaces.text.finding_text import notice_line
+from analyzer.interfaces.text.savings_text import bill_words
 from analyzer.interfaces.text.sentences import next_step
 from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.ledger.coverage import rules_in
@@ -28,8 +29,9 @@ from analyzer.period import Period, local
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown, within
 from analyzer.reports.findings import FindingsReport
 from analyzer.reports.reader import Reader
+from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.run_list import most_expensive_runs
-from analyzer.reports.week import WeekReport, by_saving
+from analyzer.reports.week import WeekReport, best_next_step, by_saving
 from analyzer.states import CLASSES, Class, booking
 from analyzer.text.words import counted, money, nearest, percent, span_words, symbol
 from collector.store.session import Session
@@ -236,7 +238,9 @@ def _advice(reader: Reader, _: FleetAsked, period: Period) -> _View:
     advised = by_saving(reader.advice(findings, period))
     came = reader.checked(period)
     report = replace(reader.figures(period), findings=tuple(findings), recommendations=advised, checked=came)
-    return {**week_view(report), "next_step": next_step(report).strip()}
+    first = [best] if (best := best_next_step(advised)) is not None and is_predicted(best) else []
+    bill = bill_words(first, report.fleet, report.currency, period.timezone) if first else ""
+    return {**week_view(report), "next_step": f"{next_step(report).strip()} {bill}".strip()}
 
 
 def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:

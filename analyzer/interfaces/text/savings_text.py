@@ -75,22 +75,25 @@ def saving_column(shown: Sequence[Recommendation], currency: str) -> tuple[list[
 def bill_words(shown: Sequence[Recommendation], fleet: Sequence[Sku], currency: str, timezone: str) -> str:
     """Return what of these savings the bill shows: GPUs bought or reserved cost the same, used or not.
 
-    The two parts sum to what saving_column() prints.
+    What it says follows from the recommendations alone, and so is the same for whoever reads them; of `fleet`, which is
+    empty for who may not see it, come the names of what is paid for. The two parts sum to what saving_column() prints.
     """
     billed = sum(_billed_unit(one, priced=all_priced(shown)) for one in shown)
     fixed = [sku for sku in fleet if sku.purchase_option in _FIXED]
-    words = _skus(fixed, fleet, timezone)
     if billed <= 0:
-        if not fixed:
-            return "GPUs freed for other work; the bill falls by what is handed back."
-        return f"GPUs freed for other work. The bill itself stays as it is ({words})."
+        paid = (
+            f" ({_skus(fixed or fleet, fleet, timezone)})"
+            if fleet
+            else "; how the GPUs are paid for is not known to you"
+        )
+        return f"GPUs freed for other work. The bill itself stays as it is{paid}."
     use = _skus([sku for sku in fleet if sku.purchase_option not in _FIXED], fleet, timezone)
     freed = sum(_units(shown)) - billed
     of_these = f" ({use})" if use else ""
     falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back{of_these}."
     if freed <= 0:
         return falls
-    stays = f" What is paid for either way stays: {words}." if fixed else ""
+    stays = f" What is paid for either way stays: {_skus(fixed, fleet, timezone)}." if fixed else ""
     return f"{_whole(freed, shown, currency)} of it in GPUs freed for other work; {falls}{stays}"
 
 

@@ -171,6 +171,19 @@ def test_the_columns_and_the_parts_of_the_sum_add_up_on_the_page() -> None:
     )
 
 
+def test_what_a_saving_does_to_the_bill_is_the_same_for_every_reader() -> None:
+    """A team may not see how the fleet is paid for: that is not known to it, and no reason to promise a lower bill."""
+    fleet = (Sku("H100-80GB", "reserved", 128), Sku("A100-80GB", "owned", 64))
+    for count in range(1, 6):
+        shown = example_week.recommendations()[:count]
+        whole, teams = (bill_words(shown, seen, "USD", "UTC") for seen in (fleet, ()))
+        assert whole == "GPUs freed for other work. The bill itself stays as it is (128 H100 reserved, 64 A100 owned)."
+        assert teams == (
+            "GPUs freed for other work. The bill itself stays as it is; how the GPUs are paid for is not known to you."
+        )
+    assert "$234 once they are handed back." in bill_words([move()], (), "USD", "UTC")
+
+
 def test_lines_for_a_scheduler_are_nothing_but_lines(reader: Reader) -> None:
     """They are piped: whatever is no line of the scheduler's is a comment, whatever a user called the run."""
     evil = replace(move(), subject="x\nrm -rf /", title="y\x1b[2J")
