@@ -53,204 +53,138 @@ class Command(NamedTuple):  # no dataclass: what makes those takes a seventh of 
         return loaded
 
 
-COMMANDS: dict[str, Command] = {
-    command.name: command
-    for command in (
-        Command("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
-        Command("run", "agent.cli.agent:run", "profile one command on this machine"),
-        Command("agent", "agent.cli.agent:agent", "sample this host, spool what cannot be sent, serve /metrics"),
-        Command("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent only"),
-        Command("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what it sends"),
-        Command(
-            "agent probe", "agent.cli.top:main", "is the agent here taking readings: exit code 0, or 1 and why not"
-        ),
-        Command("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
-        Command("import", "collector.cli.imports:import_", "telemetry from tables, and from logs of GPUs"),
-        Command(
-            "import prometheus",
-            "analyzer.interfaces.onboarding.cli:import_prometheus",
-            "a ledger of last month, without installing agents",
-        ),
-        Command(
-            "import slurm", "collector.cli.imports:import_slurm", "which jobs held which GPUs, from Slurm accounting"
-        ),
-        Command(
-            "report", "analyzer.interfaces.cli.report:report", "where the time and money of a period or a log went"
-        ),
-        Command("report run", "analyzer.interfaces.cli.report:report_run", "one run: why it was slow, what it cost"),
-        Command("report team", "analyzer.interfaces.cli.report:report_team", "the report of one team"),
-        Command(
-            "report traffic", "analyzer.interfaces.cli.report:report_traffic", "network traffic by run and distance"
-        ),
-        Command(
-            "report recording",
-            "analyzer.interfaces.cli.recording:report_recording",
-            "a recording of gpuledger run, without a store",
-        ),
-        Command("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, the most expensive first"),
-        Command(
-            "runs compare",
-            "analyzer.interfaces.cli.report:compare",
-            "two runs, two recordings, or a name before and after a date",
-        ),
-        Command("findings", "analyzer.interfaces.cli.report:findings", "avoidable waste, the most expensive first"),
-        Command(
-            "findings explain",
-            "analyzer.interfaces.cli.report:findings_explain",
-            "one finding: its evidence, and when it is wrong",
-        ),
-        Command(
-            "findings judge", "analyzer.interfaces.cli.decisions:judge", "mark a finding as right, wrong or planned"
-        ),
-        Command("findings mute", "analyzer.interfaces.cli.decisions:mute", "hide a finding from the list until a date"),
-        Command(
-            "recommendations",
-            "analyzer.interfaces.cli.report:recommendations",
-            "what to change, and the estimated savings",
-        ),
-        Command(
-            "recommendations show",
-            "analyzer.interfaces.cli.report:recommendations_show",
-            "one recommendation, with the lines to paste",
-        ),
-        Command(
-            "recommendations accept",
-            "analyzer.interfaces.cli.decisions:accept",
-            "accept a recommendation, or mark it as applied",
-        ),
-        Command(
-            "recommendations reject",
-            "analyzer.interfaces.cli.decisions:reject",
-            "reject a recommendation, with a reason",
-        ),
-        Command(
-            "recommendations savings",
-            "analyzer.interfaces.cli.report:savings",
-            "predicted and realized savings",
-        ),
-        Command("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what cost"),
-        Command(
-            "bill prices",
-            "analyzer.interfaces.cli.prices:prices",
-            "the price list; check finds stale and missing rows",
-        ),
-        Command(
-            "bill prices import",
-            "analyzer.interfaces.cli.price_import:bring",
-            "convert a price catalog to a price file",
-        ),
-        Command(
-            "bill prices import focus",
-            "analyzer.interfaces.cli.bills:import_focus",
-            "price per GPU-hour from a bill in FOCUS",
-        ),
-        Command(
-            "bill teams", "analyzer.interfaces.cli.prices:teams", "team mapping; check lists the runs without a team"
-        ),
-        Command("bill charges", "analyzer.interfaces.cli.prices:charges", "what teams are charged, next to their cost"),
-        Command(
-            "bill costs",
-            "analyzer.interfaces.cli.prices:costs",
-            "energy, carbon, network and storage of a period",
-        ),
-        Command(
-            "bill budgets",
-            "analyzer.interfaces.cli.report:budgets",
-            "monthly budgets and forecast by team",
-        ),
-        Command("bill month", "analyzer.interfaces.cli.report:bill_month", "a month's spend to date, and its forecast"),
-        Command("bill units", "analyzer.interfaces.cli.report:bill_units", "cost per token, sample, step and request"),
-        Command("bill anomalies", "analyzer.interfaces.cli.report:bill_anomalies", "days that cost more than usual"),
-        Command(
-            "bill reconcile",
-            "analyzer.interfaces.cli.bills:prices_reconcile",
-            "the ledger against an invoice in FOCUS",
-        ),
-        Command("bill focus", "analyzer.interfaces.cli.bills:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
-        Command("bill csv", "analyzer.interfaces.cli.bills:csv", "the ledger's rows by day, team, run and state"),
-        Command(
-            "capacity plan",
-            "analyzer.interfaces.cli.planner:plan",
-            "schedule tasks on GPUs: where, when, and by which deadline",
-        ),
-        Command(
-            "capacity size",
-            "analyzer.interfaces.cli.sizing:size",
-            "GPU memory and price of a model: serving, tuning, training",
-        ),
-        Command("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were requested"),
-        Command(
-            "capacity portfolio",
-            "analyzer.interfaces.cli.report:capacity_portfolio",
-            "which GPUs to own, reserve and rent",
-        ),
-        Command(
-            "capacity profile",
-            "analyzer.interfaces.cli.capacity_profile:profile",
-            "a team's measured GPU usage, as one signed file",
-        ),
-        Command(
-            "capacity profile verify",
-            "analyzer.interfaces.cli.capacity_profile:verify",
-            "who signed a profile, and whether it was edited",
-        ),
-        Command(
-            "capacity profile key",
-            "analyzer.interfaces.cli.capacity_profile:key",
-            "the public key for verifying your profiles",
-        ),
-        Command(
-            "capacity request",
-            "analyzer.interfaces.cli.capacity_gate:gate",
-            "check a request for more GPUs against the policy",
-        ),
-        Command("capacity request list", "analyzer.interfaces.cli.capacity_gate:list_", "requests, the newest first"),
-        Command(
-            "capacity request show",
-            "analyzer.interfaces.cli.capacity_gate:show",
-            "one request: its checks, the alternative, its history",
-        ),
-        Command(
-            "capacity request override",
-            "analyzer.interfaces.cli.capacity_gate:waive",
-            "override one check of a request, with a reason",
-        ),
-        Command("admin access", "collector.cli.access:access", "keys of hosts, people and programs; audit log"),
-        Command("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "bring the ledger up to date"),
-        Command(
-            "admin slurm",
-            "analyzer.interfaces.cli.analyze:slurm",
-            "write what each ended job cost and lost into its AdminComment",
-        ),
-        Command(
-            "admin doctor",
-            "analyzer.interfaces.doctor.cli:doctor",
-            "check ledger, store, agents, disk, keys, jobs and mail",
-        ),
-        Command("admin mail", "analyzer.interfaces.mail.cli:mail", "delivery status of the weekly e-mail"),
-        Command(
-            "admin alarms",
-            "analyzer.interfaces.alarms.cli:alarms",
-            "active alarms, and what waits for delivery",
-        ),
-        Command(
-            "admin alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test alarm to every receiver"
-        ),
-        Command("admin lake check", "collector.cli.lake:check", "read all files of the lake, and list damaged ones"),
-        Command(
-            "admin lake aside", "collector.cli.lake:aside", "restore damaged files from a backup, or set them aside"
-        ),
-        Command("admin probe", "collector.http.probe:main", "is the local server ready: exit code 0, or 1 and why not"),
-        Command("admin backup", "analyzer.interfaces.cli.backups:backup", "back up a store, also while it is served"),
-        Command(
-            "admin backup verify",
-            "analyzer.interfaces.cli.backups:verify",
-            "verify all files and invariants of a backup",
-        ),
-        Command("admin restore", "analyzer.interfaces.cli.backups:restore", "restore a store from a backup"),
-        Command("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, over MCP"),
-    )
-}
+_COMMANDS = (  # name, module:function, help
+    ("demo", "dashboards.cli:demo", "a simulated site through the real pipeline; no GPU needed"),
+    ("run", "agent.cli.agent:run", "profile one command on this machine"),
+    ("agent", "agent.cli.agent:agent", "sample this host, spool what cannot be sent, serve /metrics"),
+    ("agent top", "agent.cli.top:top", "the GPUs of this host now, from its agent only"),
+    ("agent doctor", "agent.cli.doctor:doctor", "what this host can measure, and what it sends"),
+    ("agent probe", "agent.cli.top:main", "is the agent here taking readings: exit code 0, or 1 and why not"),
+    ("serve", "dashboards.cli:serve", "collector, analyzer and pages in one process"),
+    ("import", "collector.cli.imports:import_", "telemetry from tables, and from logs of GPUs"),
+    (
+        "import prometheus",
+        "analyzer.interfaces.onboarding.cli:import_prometheus",
+        "a ledger of last month, without installing agents",
+    ),
+    ("import slurm", "collector.cli.imports:import_slurm", "which jobs held which GPUs, from Slurm accounting"),
+    ("report", "analyzer.interfaces.cli.report:report", "where the time and money of a period or a log went"),
+    ("report run", "analyzer.interfaces.cli.report:report_run", "one run: why it was slow, what it cost"),
+    ("report team", "analyzer.interfaces.cli.report:report_team", "the report of one team"),
+    ("report traffic", "analyzer.interfaces.cli.report:report_traffic", "network traffic by run and distance"),
+    (
+        "report recording",
+        "analyzer.interfaces.cli.recording:report_recording",
+        "a recording of gpuledger run, without a store",
+    ),
+    ("runs", "analyzer.interfaces.cli.report:runs", "the runs of a period, the most expensive first"),
+    (
+        "runs compare",
+        "analyzer.interfaces.cli.report:compare",
+        "two runs, two recordings, or a name before and after a date",
+    ),
+    ("findings", "analyzer.interfaces.cli.report:findings", "avoidable waste, the most expensive first"),
+    (
+        "findings explain",
+        "analyzer.interfaces.cli.report:findings_explain",
+        "one finding: its evidence, and when it is wrong",
+    ),
+    ("findings judge", "analyzer.interfaces.cli.decisions:judge", "mark a finding as right, wrong or planned"),
+    ("findings mute", "analyzer.interfaces.cli.decisions:mute", "hide a finding from the list until a date"),
+    ("recommendations", "analyzer.interfaces.cli.report:recommendations", "what to change, and the estimated savings"),
+    (
+        "recommendations show",
+        "analyzer.interfaces.cli.report:recommendations_show",
+        "one recommendation, with the lines to paste",
+    ),
+    (
+        "recommendations accept",
+        "analyzer.interfaces.cli.decisions:accept",
+        "accept a recommendation, or mark it as applied",
+    ),
+    ("recommendations reject", "analyzer.interfaces.cli.decisions:reject", "reject a recommendation, with a reason"),
+    ("recommendations savings", "analyzer.interfaces.cli.report:savings", "predicted and realized savings"),
+    ("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what cost"),
+    ("bill prices", "analyzer.interfaces.cli.prices:prices", "the price list; check finds stale and missing rows"),
+    ("bill prices import", "analyzer.interfaces.cli.price_import:bring", "convert a price catalog to a price file"),
+    (
+        "bill prices import focus",
+        "analyzer.interfaces.cli.bills:import_focus",
+        "price per GPU-hour from a bill in FOCUS",
+    ),
+    ("bill teams", "analyzer.interfaces.cli.prices:teams", "team mapping; check lists the runs without a team"),
+    ("bill charges", "analyzer.interfaces.cli.prices:charges", "what teams are charged, next to their cost"),
+    ("bill costs", "analyzer.interfaces.cli.prices:costs", "energy, carbon, network and storage of a period"),
+    ("bill budgets", "analyzer.interfaces.cli.report:budgets", "monthly budgets and forecast by team"),
+    ("bill month", "analyzer.interfaces.cli.report:bill_month", "a month's spend to date, and its forecast"),
+    ("bill units", "analyzer.interfaces.cli.report:bill_units", "cost per token, sample, step and request"),
+    ("bill anomalies", "analyzer.interfaces.cli.report:bill_anomalies", "days that cost more than usual"),
+    ("bill reconcile", "analyzer.interfaces.cli.bills:prices_reconcile", "the ledger against an invoice in FOCUS"),
+    ("bill focus", "analyzer.interfaces.cli.bills:focus", "the ledger as a bill in FOCUS 1.2 or 1.4"),
+    ("bill csv", "analyzer.interfaces.cli.bills:csv", "the ledger's rows by day, team, run and state"),
+    (
+        "capacity plan",
+        "analyzer.interfaces.cli.planner:plan",
+        "schedule tasks on GPUs: where, when, and by which deadline",
+    ),
+    (
+        "capacity size",
+        "analyzer.interfaces.cli.sizing:size",
+        "GPU memory and price of a model: serving, tuning, training",
+    ),
+    ("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were requested"),
+    ("capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "which GPUs to own, reserve and rent"),
+    (
+        "capacity profile",
+        "analyzer.interfaces.cli.capacity_profile:profile",
+        "a team's measured GPU usage, as one signed file",
+    ),
+    (
+        "capacity profile verify",
+        "analyzer.interfaces.cli.capacity_profile:verify",
+        "who signed a profile, and whether it was edited",
+    ),
+    (
+        "capacity profile key",
+        "analyzer.interfaces.cli.capacity_profile:key",
+        "the public key for verifying your profiles",
+    ),
+    (
+        "capacity request",
+        "analyzer.interfaces.cli.capacity_gate:gate",
+        "check a request for more GPUs against the policy",
+    ),
+    ("capacity request list", "analyzer.interfaces.cli.capacity_gate:list_", "requests, the newest first"),
+    (
+        "capacity request show",
+        "analyzer.interfaces.cli.capacity_gate:show",
+        "one request: its checks, the alternative, its history",
+    ),
+    (
+        "capacity request override",
+        "analyzer.interfaces.cli.capacity_gate:waive",
+        "override one check of a request, with a reason",
+    ),
+    ("admin access", "collector.cli.access:access", "keys of hosts, people and programs; audit log"),
+    ("admin analyze", "analyzer.interfaces.cli.analyze:analyze", "bring the ledger up to date"),
+    (
+        "admin slurm",
+        "analyzer.interfaces.cli.analyze:slurm",
+        "write what each ended job cost and lost into its AdminComment",
+    ),
+    ("admin doctor", "analyzer.interfaces.doctor.cli:doctor", "check ledger, store, agents, disk, keys, jobs and mail"),
+    ("admin mail", "analyzer.interfaces.mail.cli:mail", "delivery status of the weekly e-mail"),
+    ("admin alarms", "analyzer.interfaces.alarms.cli:alarms", "active alarms, and what waits for delivery"),
+    ("admin alarms test", "analyzer.interfaces.alarms.cli:alarms_test", "send a test alarm to every receiver"),
+    ("admin lake check", "collector.cli.lake:check", "read all files of the lake, and list damaged ones"),
+    ("admin lake aside", "collector.cli.lake:aside", "restore damaged files from a backup, or set them aside"),
+    ("admin probe", "collector.http.probe:main", "is the local server ready: exit code 0, or 1 and why not"),
+    ("admin backup", "analyzer.interfaces.cli.backups:backup", "back up a store, also while it is served"),
+    ("admin backup verify", "analyzer.interfaces.cli.backups:verify", "verify all files and invariants of a backup"),
+    ("admin restore", "analyzer.interfaces.cli.backups:restore", "restore a store from a backup"),
+    ("assistant", "analyzer.interfaces.mcp.cli:assistant", "tools for a language model, over MCP"),
+)
+COMMANDS: dict[str, Command] = {row[0]: Command(*row) for row in _COMMANDS}
 
 # What `gpuledger --help` shows, a screen of it: rows of a usage and what it is for, and an empty line between thoughts.
 _OVERVIEW = (
