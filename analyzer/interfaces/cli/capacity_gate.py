@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -93,7 +93,13 @@ def waive(argv: list[str]) -> int:
     parser.add_argument("--reason", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
     reason_of(options.reason)  # what is refused is refused before anything is opened
-    decided = requests_of(options).waive(options.id, options.gate, options.reason)
+    if options.server:
+        body: dict[str, object] = {"gate": options.gate, "reason": options.reason}
+        document = ask_server_json(options.server, f"{PATH}/{options.id}/waivers", body)
+        decided = decided_of(document["request"]["decided"])
+    else:
+        with _registry_of_site(options) as registry:
+            decided = waive_gate(registry, options.id, options.gate, options.reason, teller()).decided
     print(fill(f"{decided.request_id}: {options.gate} is overridden; the verdict is now {decided.verdict}.", _COLUMNS))
     return _OK
 
@@ -103,7 +109,13 @@ def list_(argv: list[str]) -> int:
     parser = _kept_parser("list", list_.__doc__)
     _add_paper(parser)
     options = parser.parse_args(argv)
-    found, zone = requests_of(options).all()
+    if options.server:
+        pages = list(_pages(options.server))
+        found, zone = [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
+    else:
+        zone = where(options)[1].timezone
+        with _registry_of_site(options) as registry:
+            found = kept_requests(registry, 0, _FOR_EVER)
     if options.json:
         print(as_json("gate_list", {"requests": found}), end="")
         return _OK
@@ -117,7 +129,13 @@ def show(argv: list[str]) -> int:
     parser.add_argument("id", metavar="ID", help="the request's id, q-...")
     _add_paper(parser)
     options = parser.parse_args(argv)
-    one, zone = requests_of(options).one(options.id)
+    if options.server:
+        document = ask_server_json(options.server, f"{PATH}/{options.id}")
+        one, zone = _kept_of(document["request"]), zone_of(document)
+    else:
+        zone = where(options)[1].timezone
+        with _registry_of_site(options) as registry:
+            one = kept_request(registry, options.id)
     _print(one.decided, options, is_kept=True)
     if not options.json:
         print("\n" + history_text(one, zone, _paper(options)), end="")
@@ -267,69 +285,12 @@ def _paper(options: argparse.Namespace) -> TextLayout:
     return TextLayout(min(_PAPER, shutil.get_terminal_size((_PAPER, 24)).columns), is_ascii)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRequests:
-    """A store on this machine; a server may run on it."""
-
-    options: argparse.Namespace
-
-    def all(self) -> tuple[list[KeptRequest], str]:
-        """Return all, the newest first, and the time zone in which the site reads times."""
-        zone = where(self.options)[1].timezone
-        with _registry_of_site(self.options) as registry:
-            return kept_requests(registry, 0, _FOR_EVER), zone
-
-    def one(self, request_id: str) -> tuple[KeptRequest, str]:
-        """Return one."""
-        zone = where(self.options)[1].timezone
-        with _registry_of_site(self.options) as registry:
-            return kept_request(registry, request_id), zone
-
-    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
-        """Override one policy check."""
-        with _registry_of_site(self.options) as registry:
-            return waive_gate(registry, request_id, gate, reason, teller()).decided
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRequests:
-    """A running server."""
-
-    address: str
-
-    def all(self) -> tuple[list[KeptRequest], str]:
-        """Return all."""
-        pages = list(self._pages())
-        return [_kept_of(item) for page in pages for item in page["items"]], zone_of(pages[0])
-
-    def one(self, request_id: str) -> tuple[KeptRequest, str]:
-        """Return one."""
-        document = ask_server_json(self.address, f"{PATH}/{request_id}")
-        return _kept_of(document["request"]), zone_of(document)
-
-    def waive(self, request_id: str, gate: str, reason: str) -> Decided:
-        """Override one policy check."""
-        body: dict[str, object] = {"gate": gate, "reason": reason}
-        document = ask_server_json(self.address, f"{PATH}/{request_id}/waivers", body)
-        return decided_of(document["request"]["decided"])
-
-    def _pages(self) -> Iterator[dict[str, Any]]:
-        cursor: str | None = ""
-        while cursor is not None:
-            page = ask_server_json(self.address, f"{PATH}?cursor={cursor}" if cursor else PATH)
-            yield page
-            cursor = page["next_cursor"]
-
-
-def requests_of(options: argparse.Namespace) -> StoreRequests | ServerRequests:
-    """Return who is asked: the server of --server, or else the store here. What both raise:
-
-    Raises:
-        ConfigError: there is no such policy check, or it cannot be overridden.
-        LedgerError: there is no such request, or the server does not answer.
-        RegistryError: the registry does not answer.
-    """
-    return ServerRequests(options.server) if options.server else StoreRequests(options)
+def _pages(server: str) -> Iterator[dict[str, Any]]:
+    cursor: str | None = ""
+    while cursor is not None:
+        page = ask_server_json(server, f"{PATH}?cursor={cursor}" if cursor else PATH)
+        yield page
+        cursor = page["next_cursor"]
 
 
 def _registry_of_site(options: argparse.Namespace) -> "Registry":

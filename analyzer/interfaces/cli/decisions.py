@@ -4,19 +4,19 @@ import argparse
 import os
 import pwd
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.findings.judgement import VERDICTS, mute_until, reason_of, verdict_of
+from analyzer.findings.judgement import VERDICTS, Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.findings.say import Statement, keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import decide
-from analyzer.recommendations.lifecycle.status import Decision, moment_of
+from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, site_of
@@ -25,29 +25,8 @@ from collector.config import SHARED, CollectorConfig, check_there
 from collector.store.books import mirror_findings
 from collector.store.database import open_for_command
 
-T = TypeVar("T")
+_Keep = Callable[[Reader, Period, Statement], Judgement | Mute | Word]
 _TELL = "say it to a server that runs on it, with --server URL"
-
-
-class StatementTarget(Protocol):
-    """Whoever keeps what people say of findings and recommendations: a store, or a running server.
-
-    Raises (of each method):
-        ConfigError: it cannot be read: a date that has passed, a reason of blanks.
-        LedgerError: there is no such finding or recommendation, or the server does not answer.
-        StoreError: there is no such store, or somebody else has it.
-    """
-
-    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
-        """Keep whether a finding is right; return the period that it is said of."""
-
-    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
-        """Leave a finding out of lists; return until when, in words."""
-
-    def decide(
-        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
-    ) -> tuple[str, str | None]:
-        """Keep a decision; return the whole id, and in words when the change was made."""
 
 
 def _word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentParser:
@@ -74,96 +53,34 @@ def where(options: argparse.Namespace, instead: str = _TELL) -> tuple[CollectorC
     return config, settings
 
 
-@dataclass(frozen=True, slots=True)
-class _StoreTarget:
-    """A store on this machine that no server has: what is said is kept in one transaction, and in the lake's books."""
+def _say(
+    options: argparse.Namespace, what: str, path: str, keeper: Callable[[str], _Keep], **body: str | None
+) -> tuple[Mapping[str, Any], str]:
+    """Tell the server of --server, else keep it in the store here; return what is kept, and the site's time zone.
 
-    config: CollectorConfig
-    settings: Settings
+    A store that no server has keeps it in one transaction, and in the lake's books. `keeper` is asked with the time
+    zone before a store is opened, and refuses what cannot be kept.
 
-    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
-        """Keep a judgement. Raises as StatementTarget.judge()."""
-        return self._say(
-            because,
-            since,
-            lambda reader, period, said: (
-                keep_judgement(reader.session, reader.findings(period), period, finding_id, verdict, said).period_label
-            ),
-        )
-
-    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
-        """Keep that a finding is muted. Raises as StatementTarget.mute()."""
-        zone = self.settings.timezone
-        mute_until(until, zone, time.time_ns() // 1000)  # what is refused is refused before a store is opened
-
-        def tell(reader: Reader, period: Period, said: Statement) -> int:
-            return keep_mute(reader.session, reader.findings(period), period, finding_id, until, zone, said).until
-
-        return until_words(self._say(because, since, tell), zone)
-
-    def decide(
-        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
-    ) -> tuple[str, str | None]:
-        """Keep a decision. Raises as StatementTarget.decide()."""
-        zone = self.settings.timezone
-        applied_at = moment_of(applied, zone, time.time_ns() // 1000) if applied else None
-
-        def tell(reader: Reader, period: Period, said: Statement) -> str:
-            offer, realised = reader.offered(advice_id, period), reader.advice_options.realised(reader.session)
-            kept = decide(reader.session, offer, lambda _: True, advice_id, decision, said, applied_at, realised)
-            return kept.recommendation_id
-
-        return self._say(because, since, tell), _moment(applied_at, zone)
-
-    def _say(self, because: str, since: str | None, tell: Callable[[Reader, Period, Statement], T]) -> T:
-        check_there(self.config)
-        settings, said = self.settings, Statement(because, who(), time.time_ns() // 1000)
-        with open_for_command(self.config, memory_limit=settings.memory_limit, threads=settings.threads) as store:
-            with believing(store) as session:
-                reader = Reader(session, settings)
-                with session.transaction():
-                    answer = tell(reader, reader.period(since), said)
-            mirror_findings(store)
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
-class _ServerTarget:
-    """A running server."""
-
-    address: str
-
-    def judge(self, finding_id: str, verdict: str, because: str, since: str | None) -> str:
-        """Send a judgement. Raises as StatementTarget.judge()."""
-        told = self._say(f"findings/{finding_id}/judgement", since, verdict=verdict_of(verdict), because=because)
-        return str(told["judgement"]["period_label"])
-
-    def mute(self, finding_id: str, until: str, because: str, since: str | None) -> str:
-        """Send that a finding is muted. Raises as StatementTarget.mute()."""
-        told = self._say(f"findings/{finding_id}/mute", since, until=until, because=because)
-        return until_words(int(told["mute"]["until"]), zone_of(told))
-
-    def decide(
-        self, advice_id: str, decision: Decision, because: str, applied: str | None, since: str | None
-    ) -> tuple[str, str | None]:
-        """Send a decision. Raises as StatementTarget.decide()."""
-        path = f"recommendations/{advice_id}/{'acceptance' if decision == 'accepted' else 'rejection'}"
-        told = self._say(path, since, because=because, applied_at=applied)
-        kept = told["decision"]
-        return str(kept["recommendation_id"]), _moment(kept["applied_at"], zone_of(told))
-
-    def _say(self, path: str, since: str | None, **body: str | None) -> dict[str, Any]:
-        given: dict[str, object] = {name: value for name, value in (body | {"since": since}).items() if value}
-        return ask_server_json(self.address, f"/v1/{path}", given)
-
-
-def _target_of(options: argparse.Namespace) -> StatementTarget:
-    """Return who is told: the server of --server, or else the store here."""
-    return _ServerTarget(options.server) if options.server else _StoreTarget(*where(options))
-
-
-def _moment(instant: int | None, timezone: str) -> str | None:
-    return None if instant is None else moment_words(instant, timezone)
+    Raises:
+        ConfigError: it cannot be read: a date that has passed, a reason of blanks.
+        LedgerError: there is no such finding or recommendation, or the server does not answer.
+        StoreError: there is no such store, or somebody else has it.
+    """
+    if options.server:
+        given: dict[str, object] = {name: value for name, value in (body | {"since": options.since}).items() if value}
+        document = ask_server_json(options.server, f"/v1/{path}", given)
+        return document[what], zone_of(document)
+    config, settings = where(options)
+    keep = keeper(settings.timezone)
+    check_there(config)
+    said = Statement(body["because"] or "", who(), time.time_ns() // 1000)
+    with open_for_command(config, memory_limit=settings.memory_limit, threads=settings.threads) as store:
+        with believing(store) as session:
+            reader = Reader(session, settings)
+            with session.transaction():
+                kept = asdict(keep(reader, reader.period(options.since), said))
+        mirror_findings(store)
+    return kept, settings.timezone
 
 
 def who() -> str:
@@ -190,8 +107,14 @@ def judge(argv: list[str]) -> int:
     parser.add_argument("verdict", choices=VERDICTS, metavar=" | ".join(VERDICTS))
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    label = _target_of(options).judge(options.id, options.verdict, reason_of(options.because), options.since)
-    print(fill(f"{options.id}, {label}: {_SAYS[options.verdict]}.", _COLUMNS))
+    because, verdict = reason_of(options.because), verdict_of(options.verdict)
+
+    def keep(reader: Reader, period: Period, said: Statement) -> Judgement:
+        return keep_judgement(reader.session, reader.findings(period), period, options.id, verdict, said)
+
+    path = f"findings/{options.id}/judgement"
+    kept, _ = _say(options, "judgement", path, lambda _: keep, verdict=verdict, because=because)
+    print(fill(f"{options.id}, {kept['period_label']}: {_SAYS[options.verdict]}.", _COLUMNS))
     return _OK
 
 
@@ -201,7 +124,16 @@ def mute(argv: list[str]) -> int:
     parser.add_argument("--until", required=True, metavar="DATE", dest="end", help="2026-12-01, the day included")
     parser.add_argument("--because", required=True, metavar="WHY", help="one sentence; kept with it")
     options = parser.parse_args(argv)
-    until = _target_of(options).mute(options.id, options.end, reason_of(options.because), options.since)
+    because, end = reason_of(options.because), options.end
+
+    def keeper(zone: str) -> _Keep:
+        mute_until(end, zone, time.time_ns() // 1000)
+        return lambda reader, period, said: keep_mute(
+            reader.session, reader.findings(period), period, options.id, end, zone, said
+        )
+
+    kept, zone = _say(options, "mute", f"findings/{options.id}/mute", keeper, until=end, because=because)
+    until = until_words(int(kept["until"]), zone)
     print(fill(f"{options.id} is muted until {until}; gpuledger findings --all lists it meanwhile.", _COLUMNS))
     return _OK
 
@@ -240,4 +172,17 @@ def reject(argv: list[str]) -> int:
 def _decided(options: argparse.Namespace, word: Decision, applied: str | None) -> tuple[str, str | None]:
     """Keep the decision; return the whole id, and in words when the change was made."""
     because = reason_of(options.because) if word == "rejected" or options.because else ""
-    return _target_of(options).decide(options.id, word, because, applied, options.since)
+
+    def keeper(zone: str) -> _Keep:
+        applied_at = moment_of(applied, zone, time.time_ns() // 1000) if applied else None
+
+        def keep(reader: Reader, period: Period, said: Statement) -> Word:
+            offer, realised = reader.offered(options.id, period), reader.advice_options.realised(reader.session)
+            return decide(reader.session, offer, lambda _: True, options.id, word, said, applied_at, realised)
+
+        return keep
+
+    path = f"recommendations/{options.id}/{'acceptance' if word == 'accepted' else 'rejection'}"
+    kept, zone = _say(options, "decision", path, keeper, because=because, applied_at=applied)
+    at = kept["applied_at"]
+    return str(kept["recommendation_id"]), None if at is None else moment_words(at, zone)
