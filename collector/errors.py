@@ -38,7 +38,7 @@ NO_MEMORY = (
 
 
 class StoreError(CollectorError):
-    """The store cannot be opened, read or written."""
+    """The store cannot be opened, read or written. Whatever asks one may raise it, and says no more of that."""
 
 
 class TakenError(StoreError):
@@ -50,7 +50,7 @@ class HeldElsewhereError(CollectorError):
 
 
 class RegistryError(CollectorError):
-    """The registry (leases, keys, audit) does not answer, or refuses."""
+    """The registry (leases, keys, audit) does not answer, or refuses: whatever asks it may raise this."""
 
 
 class FullError(RegistryError):

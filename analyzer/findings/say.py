@@ -33,7 +33,6 @@ def keep_judgement(
     Raises:
         ConfigError: the verdict is none, or no reason is given.
         LedgerError: the period has no such finding.
-        StoreError: the store refuses.
     """
     kind, because = verdict_of(verdict), reason_of(said.because)
     finding = _by_id(found, finding_id, period)
@@ -92,7 +91,6 @@ def keep_mute(
     Raises:
         ConfigError: the date is none, has passed, or is too far.
         LedgerError: the period has no such finding.
-        StoreError: the store refuses.
     """
     moment = mute_until(until, timezone, said.recorded_at)
     finding = _by_id(found, finding_id, period)

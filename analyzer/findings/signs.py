@@ -27,11 +27,7 @@ from collector.tier_tables import tiered
 def _kept_row(
     session: Session, file: str, minutes: str, finding: Finding, period: Period, **limits: int
 ) -> tuple[Any, ...]:
-    """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the one row of a file of findings/sql/explain; `minutes` stands in it where hours have been rolled up."""
     rolled = TableExtent.of(session, tiered("gpu_samples")).rolled_until
     (select,) = statements(file)
     asked = {
@@ -73,11 +69,7 @@ class IdleGpus:
 
 
 def idle_gpus(session: Session, finding: Finding, period: Period, limits: Thresholds) -> IdleGpus:
-    """Read what is kept of a finding's idle GPUs, within a period.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Read what is kept of a finding's idle GPUs, within a period."""
     return IdleGpus(
         *_kept_row(
             session,
@@ -364,11 +356,7 @@ class _LostWork:
 
 
 def broken_signs(session: Session, finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
-    """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered."""
     found = _broken(session, finding, period)
     needed = f"{whole_percent(limits.covered_permille)} or more"
     if finding.cause == "gpu_lost":
@@ -385,11 +373,7 @@ def broken_signs(session: Session, finding: Finding, period: Period, limits: Thr
 
 
 def lost_signs(session: Session, finding: Finding, period: Period) -> tuple[Sign, ...]:
-    """Return the signs of lost work: how the attempts ended, and that nothing was saved in the time that is lost.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the signs of lost work: how the attempts ended, and that nothing was saved in the time that is lost."""
     endings = _ENDINGS[finding.cause]
     asked = {
         "runs": list(finding.run_ids),

@@ -212,11 +212,7 @@ class Correction:
 
 
 def corrections(session: Session, period: Period) -> tuple[Correction, ...]:
-    """Return the corrections of work that were recorded in a period.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the corrections of work that were recorded in a period."""
     rows = session.rows(
         """
         SELECT coalesce(r.name, c.subject) AS name, c.unit, sum(c.amount)::BIGINT, min(c.hour), max(c.hour)

@@ -110,9 +110,6 @@ def hide_unwritten(session: Session) -> None:
 
     It is called in the transaction that reads up to which batch a pass goes, after that has read of the lake: what is
     written later is of a later batch, and the next pass's. Nothing is done where there is no lake.
-
-    Raises:
-        StoreError: the catalogue does not answer.
     """
     if not session.search_path.startswith("lake."):
         return

@@ -288,11 +288,7 @@ class Gap:
 
 
 def gaps(session: Session, period: Period, *kinds: GapKind) -> tuple[Gap, ...]:
-    """Return what the hours of the ledger in a period lack of these kinds.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return what the hours of the ledger in a period lack of these kinds."""
     selects = [
         f"SELECT '{kind}', count(*), max(l.hour) + {HOUR_US}, a.hour IS NULL FROM ledger_hours l "
         f"LEFT JOIN amount_hours a USING (hour) WHERE l.hour >= $start AND l.hour < $end AND a.{kind} IS NULL "

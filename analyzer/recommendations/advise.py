@@ -52,11 +52,7 @@ GROUP BY 1, 2, 3, 4 ORDER BY last_at DESC, 4
 
 
 def runs_of(session: Session, typed: str) -> Iterator[str]:
-    """Yield the runs whose own reports may offer a recommendation of this id, the newest first.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Yield the runs whose own reports may offer a recommendation of this id, the newest first."""
     meant: dict[tuple[str, str | None, str], bool] = {}
     count = 0
     for subject, team, cause, run_id, _ in session.rows(_LOST):
@@ -176,9 +172,6 @@ def gather(
     """Yield every change that is proposed for a period, with what it stands on; suspicions give none.
 
     Of a run that is what answers its findings, and no sample is looked at.
-
-    Raises:
-        StoreError: the store does not answer.
     """
     answers = ended_together(session, list(_of_findings(found, site)), found, start_us, end_us)
     if not wanted.is_of_fleet:
@@ -393,7 +386,6 @@ class AdviceOptions:
 
         Raises:
             ConfigError: the price file cannot be read.
-            StoreError: the store does not answer.
         """
         if of_run and not any((one.state, one.cause) in _ANSWERED and not one.suspicion for one in found):
             return []

@@ -205,9 +205,6 @@ def read_site(
 
     Without samples it is what the ledger and the facts tell, and quick: of gauges, services, flows between runs, power,
     checkpoints and what schedulers say of hosts it looks at what the findings that it is `about` ask for.
-
-    Raises:
-        StoreError: the store does not answer.
     """
     looks = SAMPLED if with_samples else _looks_for(session, about)
     reading = SiteQuery(session, start_us, end_us, looks)

@@ -23,9 +23,6 @@ def keep_recommendations(store: Store, settings: Settings, now_us: int) -> int:
     """Write down what is recommended for the last whole week, and which changes were made; return how many rows.
 
     Weeks before it are left alone: what is recommended of them now is no prediction any more.
-
-    Raises:
-        StoreError: the store or the lake refuses.
     """
     with believing(store) as session:
         newest = newest_hour_end(session)

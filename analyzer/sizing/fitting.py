@@ -95,11 +95,7 @@ class GpuKind:
 
 
 def read_owned(session: "Session") -> dict[str, Owned]:
-    """Return what the fleet has, by SKU.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return what the fleet has, by SKU."""
     return {sku: Owned(*rest) for sku, *rest in session.rows(_OWNED)}
 
 

@@ -101,11 +101,7 @@ class Similar:
 
 
 def read_past(session: "Session", end_us: int, peaks: Mapping[str, int]) -> list[PastRun]:
-    """Return the runs that ended in the days before, and services; `peaks` is the most memory in use, by run.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the runs that ended in the days before, and services; `peaks` is the most memory in use, by run."""
     (query,) = statements("sizing/runs.sql")
     rows = session.rows(query, {"start": end_us - LOOK_BACK_DAYS * DAY_US, "end": end_us})
     return [replace(PastRun(*row), peak_bytes=peaks.get(row[0])) for row in rows]

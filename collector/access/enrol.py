@@ -64,7 +64,6 @@ def _enrolled(access: Access, token: str, node: str) -> str:
 
     Raises:
         JoinError: the token is none, or not for this host, or the host has a key.
-        RegistryError: the registry does not answer.
     """
     shown = parsed(token)
     if shown is None or shown.role != JOIN:

@@ -169,7 +169,6 @@ def make_backup(
 
     Raises:
         BackupError: there is no room or no right, another is being made, it was stopped, or the store lies in memory.
-        StoreError: the store refuses.
     """
     if store.path is None or store.hot is None:
         raise BackupError("only the process that has a store's file open can back it up; use --server URL")

@@ -70,11 +70,7 @@ def set_aside(store: Store, damages: Sequence[Damage]) -> list[Lost]:
 
 
 def give_up(store: Store) -> list[Lost]:
-    """Go on with a lake that lacks what this store has sealed into it, and return what is lost, if anything is.
-
-    Raises:
-        StoreError: the store refuses.
-    """
+    """Go on with a lake that lacks what this store has sealed into it, and return what is lost, if anything is."""
     if store.lake is None or store.hot is None:
         return []
     with store.session() as session:

@@ -74,11 +74,7 @@ def _looked_through(folder: Path, file: Named) -> tuple[str | None, str | None]:
 
 
 def glanced(store: Store) -> list[Damage]:
-    """Return which files are missing, cut, or known to be damaged; none where the data do not lie in a folder.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return which files are missing, cut, or known to be damaged; none where the data do not lie in a folder."""
     folder = store.lake.folder if store.lake is not None else None
     if folder is None:
         return []
@@ -93,9 +89,6 @@ def check(store: Store, deadline: float, now_us: int, *, notes_it: bool = True) 
 
     Returns how many it had no time for, and what is wrong with all that are named, looked through or only seen. What
     was seen is noted, unless the store is only read.
-
-    Raises:
-        StoreError: the catalogue does not answer.
     """
     folder = store.lake.folder if store.lake is not None else None
     if folder is None:

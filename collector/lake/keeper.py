@@ -78,11 +78,7 @@ class JobState:
 
 
 def states(session: Session) -> dict[str, JobState]:
-    """Return the jobs that have ever had a turn; of two rows of one, the later.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the jobs that have ever had a turn; of two rows of one, the later."""
     rows = session.rows(
         "SELECT job, outcome, said, finished_at, succeeded_at, due_at FROM upkeep ORDER BY finished_at, due_at"
     )

@@ -82,9 +82,6 @@ def files(session: Session, clocks: dict[str, str]) -> list[LakeFile]:
     """Return the files of these tables of lake.main, oldest first; `clocks` names of each the column that says when.
 
     Files that tell no times are left out: they have no rows.
-
-    Raises:
-        StoreError: the catalogue does not answer.
     """
     told = ", ".join(f"('{table}', '{clock}')" for table, clock in clocks.items())
     rows = session.rows(
@@ -107,21 +104,13 @@ def files(session: Session, clocks: dict[str, str]) -> list[LakeFile]:
 
 
 def paths(session: Session, table: str) -> dict[str, str]:
-    """Return the path of each file of a table of lake.main by its name, as this transaction sees them.
-
-    Raises:
-        StoreError: the lake does not answer.
-    """
+    """Return the path of each file of a table of lake.main by its name, as this transaction sees them."""
     listed = session.rows(f"SELECT parse_filename(data_file), data_file FROM ducklake_list_files('lake', '{table}')")
     return dict(listed)
 
 
 def _inlined(session: Session) -> list[tuple[str, str]]:
-    """Return schema and name of every table that has rows in the catalogue itself, where small commits leave them.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return schema and name of every table that has rows in the catalogue itself, where small commits leave them."""
     rows = session.rows(
         f"""
         SELECT DISTINCT h.schema_name, t.table_name, i.table_name
@@ -140,9 +129,6 @@ def flush(store: Store) -> None:
     """Write what small commits left in the catalogue into files.
 
     Table by table, where there is anything: of all at once DuckLake asks every table that there is.
-
-    Raises:
-        StoreError: the lake refused.
     """
     with store.turn, store.session() as session:
         for schema, table in _inlined(session):
@@ -152,11 +138,7 @@ def flush(store: Store) -> None:
 
 
 def scattered(session: Session, most: int) -> list[tuple[str, str]]:
-    """Return schema and name of every table that has more than so many files.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return schema and name of every table that has more than so many files."""
     return [
         (schema, table)
         for schema, table in session.rows(

@@ -115,9 +115,6 @@ class TableExtent:
 
         The newest hour may have been rolled up before it was over, and hours that wait have yet to be: both are read
         from the samples, as long as there are any. What has expired had been rolled up whole.
-
-        Raises:
-            StoreError: the store does not answer.
         """
         kept = "coalesce(max(kept_from) FILTER (table_name = '{}'), 0)"
         found = session.rows_if_there(
@@ -192,7 +189,6 @@ def series(
     `kept` is what the store has (`TableExtent.of`), where the caller has asked before: it changes once an hour.
 
     Raises:
-        StoreError: the store does not answer.
         KeyError: the table has no such column, or it is not a number over time.
     """
     table = subject.tiered

@@ -29,11 +29,7 @@ _FREE_BYTES = 8 * 2**20
 
 
 def expire(store: Store, now_us: int, snapshot_seconds: float) -> Outcome:
-    """Forget snapshots that are older, and remove files that only they had, and that nobody can still be reading.
-
-    Raises:
-        StoreError: the lake refused.
-    """
+    """Forget snapshots that are older, and remove files that only they had, and that nobody can still be reading."""
     since = _ago(now_us, snapshot_seconds)
     with store.turn, store.session() as session:
         old = session.rows(
@@ -52,11 +48,7 @@ def expire(store: Store, now_us: int, snapshot_seconds: float) -> Outcome:
 
 
 def remove_orphans(store: Store, now_us: int) -> Outcome:
-    """Remove files that no catalogue has ever named: those of a collector that died while it sealed.
-
-    Raises:
-        StoreError: the lake refused.
-    """
+    """Remove files that no catalogue has ever named: those of a collector that died while it sealed."""
     with store.turn, store.session() as session:
         removed = session.rows(
             f"CALL ducklake_delete_orphaned_files('lake', older_than => {_ago(now_us, _WRITING_SECONDS)})"
@@ -120,9 +112,6 @@ def forget_receipts(store: Store, receipts_before_us: int) -> Outcome:
 
     The newest of each collector stays, whatever its age: batches are numbered on from there. So do those of files and
     histories that were brought: the same file counts once, also next year.
-
-    Raises:
-        StoreError: the store refused.
     """
     forgotten = 0
     if store.lake is not None:

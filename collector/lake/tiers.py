@@ -223,11 +223,7 @@ class Portion:
 
 
 def planned(session: Session, table: Tiered, hours: Span, rows_at_once: int = ROWS_AT_ONCE) -> list[Portion]:
-    """Return the portions, at least one, in which the minutes of whole hours are made.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the portions, at least one, in which the minutes of whole hours are made."""
     if hours.start % HOUR_US or hours.end % HOUR_US:
         raise AssertionError(f"BUG: {hours} is not made of whole hours")
     (samples,) = session.row(f"SELECT count(*) FROM {table.source.name} WHERE {hours.where()}")
@@ -237,11 +233,7 @@ def planned(session: Session, table: Tiered, hours: Span, rows_at_once: int = RO
 
 
 def roll_minutes(session: Session, portion: Portion) -> None:
-    """Replace the minutes of one portion. The caller holds the transaction.
-
-    Raises:
-        StoreError: the store refused.
-    """
+    """Replace the minutes of one portion. The caller holds the transaction."""
     table, span = portion.table, portion.span
     tier = table.name("minutes")
     _empty(session, tier, span)
@@ -254,9 +246,6 @@ def roll_hours(session: Session, table: Tiered, hours: Span, rows_at_once: int =
     """Replace one table's hours by what its minutes say, and return how many minutes' rows there are.
 
     Of many minutes some hosts are aggregated at a time. The caller holds the transaction.
-
-    Raises:
-        StoreError: the store refused.
     """
     tier, minutes = table.name("hours"), table.name("minutes")
     _empty(session, tier, hours)

@@ -69,11 +69,7 @@ class _StreamBook:
         self.look()
 
     def look(self) -> None:
-        """Begin anew where the lake is not as it was: the receipts are other ones.
-
-        Raises:
-            StoreError: the store does not answer.
-        """
+        """Begin anew where the lake is not as it was: the receipts are other ones."""
         if self._mark is None or self._changes == self._mark.changes:
             return
         changes, upto = self._mark.changes, self._mark.upto
@@ -331,11 +327,7 @@ class BatchCommit:
         return answers
 
     def take_over(self, since: Mapping[str, int]) -> None:
-        """Look at streams anew that are ours since a time (microseconds UTC), and forget what they left here before.
-
-        Raises:
-            StoreError: the store refused.
-        """
+        """Look at streams anew that are ours since a time (microseconds UTC), and forget what they left here before."""
         if since:
             disown(self._session, since, self._mark.upto, _NEWEST)
             self._streams.forget(since)

@@ -52,11 +52,7 @@ class Freshness:
                 self._heard.popitem(last=False)
 
     def remember(self, session: Session, now_us: int) -> None:
-        """Learn from the receipts who was heard within a day, so that a restart does not make the silent ones vanish.
-
-        Raises:
-            StoreError: the store does not answer.
-        """
+        """Learn from the receipts who was heard within a day: after a restart the silent ones are still known."""
         rows = session.rows(
             "SELECT agent, max(received_at) AS heard FROM receipts WHERE received_at > ? GROUP BY agent ORDER BY heard",
             [now_us - DAY_US],

@@ -169,11 +169,7 @@ GROUP BY agent ORDER BY sent_at DESC
 
 
 def clock_of(store: Store) -> ProvenClock:
-    """Return a clock that begins with the newest batch that agents have sent.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return a clock that begins with the newest batch that agents have sent."""
     with store.session() if store.hot is None else store.hot_session() as session:
         newest = [sent_at for (_, sent_at) in session.rows(f"{_NEWEST} LIMIT 3", [0])]
     return ProvenClock(newest[1 if len(newest) > 2 else 0] if newest else None)

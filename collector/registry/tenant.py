@@ -122,11 +122,7 @@ class Tenant(Background):
         self._failing = False
 
     def start(self) -> None:
-        """Show that we are alive, from now on.
-
-        Raises:
-            RegistryError: the registry does not answer.
-        """
+        """Show that we are alive, from now on."""
         self._beat()
         super().start()
 

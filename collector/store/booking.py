@@ -104,7 +104,6 @@ def follow(session: Session, hot: str, booking: str, holder: str) -> None:
 
     Raises:
         TakenError: another analyzer has booked meanwhile; the transaction must be given up.
-        StoreError: the lake refused.
     """
     if not may_follow(session, hot):
         raise TakenError(taken(newest(session)))

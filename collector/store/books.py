@@ -105,9 +105,6 @@ def make_book_tables(session: Session, hot: str, there: Mapping[str, Columns]) -
     """Make in the lake what is missing of the hot file's books: tables and columns, without keys.
 
     `there` is what was there a moment ago.
-
-    Raises:
-        StoreError: the catalogue refuses.
     """
     booking.make_places(session)
     make_sealed_table(session)

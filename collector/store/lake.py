@@ -227,9 +227,6 @@ def tables_with_rows(session: Session, schema: str) -> set[str]:
 
     One question to the catalogue, where each statement over a table asks for its columns, files and statistics. In a
     transaction that has read of the lake before, every table that has a row for it is among them.
-
-    Raises:
-        StoreError: the catalogue does not answer.
     """
     return {table for (table,) in session.rows(_WRITTEN, [schema])}
 

@@ -79,11 +79,7 @@ class Note:
 
 
 def make_notes(session: Session) -> None:
-    """Make the tables of notes in the catalogue, where they are missing.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Make the tables of notes in the catalogue, where they are missing."""
     for table, columns in _TABLES.items():
         if not is_there(session, table):
             session.execute(f"CREATE TABLE IF NOT EXISTS {CATALOGUE}.{table} ({columns})")
@@ -93,9 +89,6 @@ def is_there(session: Session, table: str) -> bool:
     """Say whether the catalogue has a table of notes: an older release made none, and a store may have no lake.
 
     DuckDB lists no table of a catalogue; so it is asked.
-
-    Raises:
-        StoreError: the catalogue does not answer.
     """
     return session.rows_if_there(f"SELECT 1 FROM {CATALOGUE}.{table} LIMIT 0") is not None
 
@@ -117,11 +110,7 @@ _NO_NOTES = "(SELECT NULL::VARCHAR AS name, NULL::VARCHAR AS sha256, 0 AS checke
 
 
 def named_files(session: Session, *, since: int = -1) -> list[Named]:
-    """Return every file that the catalogue names and that a snapshot after `since` has brought, the newest first.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return every file that the catalogue names and that a snapshot after `since` has brought, the newest first."""
     rows = session.rows_if_there(_NAMED.format(notes=f"{CATALOGUE}.{NOTES}", since=since))
     if rows is None:  # none was ever noted
         rows = session.rows(_NAMED.format(notes=_NO_NOTES, since=since))
@@ -141,11 +130,7 @@ SELECT s.path, t.path, f.path FROM (
 
 
 def paths_of_files(session: Session) -> list[Path]:
-    """Return where every file lies that the catalogue names, as `Named.path`; each opening asks it.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return where every file lies that the catalogue names, as `Named.path`; each opening asks it."""
     return [Path(above or "", folder or "", path) for above, folder, path in session.rows(_PATHS)]
 
 
@@ -163,22 +148,14 @@ class Lost:
 
 
 def lost(session: Session) -> list[Lost]:
-    """Return what was set aside, the oldest first; nothing of a store without a lake.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return what was set aside, the oldest first; nothing of a store without a lake."""
     if not is_there(session, LOST):
         return []
     return [Lost(*row) for row in session.rows(f"SELECT * FROM {CATALOGUE}.{LOST} ORDER BY recorded_at, name")]
 
 
 def write_lost(session: Session, part: Lost) -> None:
-    """Write down rows that the lake has lost, within the caller's transaction.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Write down rows that the lake has lost, within the caller's transaction."""
     session.execute(
         f"INSERT INTO {CATALOGUE}.{LOST} VALUES (?, ?, ?, ?, ?, ?, ?)",
         [part.table, part.name, part.first_at, part.last_at, part.rows, part.reason, part.recorded_at],
@@ -186,11 +163,7 @@ def write_lost(session: Session, part: Lost) -> None:
 
 
 def write_notes(store: OpenStore, notes: Sequence[Note]) -> None:
-    """Write down what was seen of these files, in place of what was noted before.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Write down what was seen of these files, in place of what was noted before."""
     if not notes:
         return
     with store.turn, store.session() as session, session.transaction():
@@ -203,11 +176,7 @@ def write_notes(store: OpenStore, notes: Sequence[Note]) -> None:
 
 
 def forget_unnamed(store: OpenStore) -> None:
-    """Forget what is noted of files that the catalogue names no more.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Forget what is noted of files that the catalogue names no more."""
     with store.turn, store.session() as session, session.transaction():
         if not is_there(session, NOTES):
             return
@@ -218,10 +187,6 @@ def forget_unnamed(store: OpenStore) -> None:
 
 
 def newest_snapshot(session: Session) -> int:
-    """Return the number of the lake's newest snapshot.
-
-    Raises:
-        StoreError: the catalogue does not answer.
-    """
+    """Return the number of the lake's newest snapshot."""
     (newest,) = session.row(f"SELECT coalesce(max(snapshot_id), -1) FROM {CATALOGUE}.ducklake_snapshot")
     return int(newest)

@@ -82,9 +82,6 @@ def columns_there(session: Session) -> dict[str, Columns]:
     """Return the columns of every table of every schema, by its name: `hot.main`, `lake.books`.
 
     One question to all of them: each asks every attached catalogue.
-
-    Raises:
-        StoreError: the store does not answer.
     """
     found: dict[str, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for schema, table, column, kind in session.rows(_COLUMNS):
@@ -96,9 +93,6 @@ def add_missing(session: Session, where: str, tables: Mapping[str, Sequence[str]
     """Make the tables and columns that are not there, and return the tables; what is not known is left alone.
 
     A column that comes later may be null: the rows before it have none.
-
-    Raises:
-        StoreError: the store refused.
     """
     for table, columns in tables.items():
         if table not in there:
@@ -217,21 +211,13 @@ def is_whole(tables: Mapping[str, Sequence[str]], there: Columns) -> bool:
 
 
 def make_lake_tables(session: Session, there: Mapping[str, Columns]) -> None:
-    """Make what is missing of what was there a moment ago.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Make what is missing of what was there a moment ago."""
     if not is_whole(declared(), there.get("lake.main", {})):
         add_in_transaction(session, _add_missing_of_lake)
 
 
 def add_in_transaction(session: Session, step: Callable[[Session], None]) -> None:
-    """Let something be added in one transaction. Two who do it at once conflict; the loser looks again.
-
-    Raises:
-        StoreError: the catalogue refuses.
-    """
+    """Let something be added in one transaction. Two who do it at once conflict; the loser looks again."""
     for left in reversed(range(_TRIES)):
         try:
             with session.transaction():

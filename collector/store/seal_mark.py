@@ -159,9 +159,6 @@ def _pass_over_numbers(session: Session) -> None:
 
     DuckLake keeps what it knows of a snapshot's tables by these numbers, for as long as the process lives: the largest
     marker was told as it had been, and rows that were sealed were sealed again.
-
-    Raises:
-        StoreError: the catalogue refuses.
     """
     with session.transaction():
         (newest,) = session.row(f"SELECT max(snapshot_id) FROM {CATALOGUE}.ducklake_snapshot")

@@ -135,7 +135,6 @@ def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
     Raises:
         ConfigError: the ledger has too few runs of a name on every kind, or no node of a group.
         LedgerError: the ledger is empty.
-        StoreError: the store does not answer.
     """
     left_out: tuple[LeftOut, ...] = ()
     nodes = file.nodes

@@ -136,7 +136,6 @@ class Ledger(Protocol):
     Raises (of each method):
         UnseenError: there are too few runs of the name on that kind of GPU.
         LedgerError: the ledger is empty, or the server does not answer.
-        StoreError: the store does not answer.
     """
 
     def history(self, name: str, gpus: int, sku: str | None = None) -> History:
@@ -211,7 +210,6 @@ def read_history(session: Session, name: str, gpus: int, sku: str | None = None)
 
     Raises:
         UnseenError: there are too few to say, or of several kinds; the sentence says what there is.
-        StoreError: the store does not answer.
     """
     sizes, newest, cores = statements("capacity/planner/history.sql")
     known = [_RunCount(*row) for row in session.rows(sizes, {"name": name})]
@@ -288,11 +286,7 @@ def _gpus(count: int) -> str:
 
 
 def read_stock(session: Session, now_us: int) -> tuple[StockNode, ...]:
-    """Read the nodes of the day that ends with the newest hour of the ledger, by name.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Read the nodes of the day that ends with the newest hour of the ledger, by name."""
     start = now_us - DAY_US
     reading = SiteQuery(session, start, now_us)
     without_gpus, limits, costs = statements("capacity/planner/stock.sql")

@@ -178,11 +178,7 @@ _HOURS = {"gpu": "gpu_samples", "run": "run_samples", "port": "network_samples",
 
 
 def gather(session: Session, span: Span) -> None:
-    """Make the temporary tables of a period.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Make the temporary tables of a period."""
     for name, table in _HOURS.items():
         create, from_hours, from_samples = statements(f"findings/health/hours/{name}.sql")
         session.execute(create)

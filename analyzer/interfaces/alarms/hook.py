@@ -67,7 +67,6 @@ def _send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[A
 
     Raises:
         ConfigError: the secret cannot be read.
-        RegistryError: the registry does not answer.
     """
     if not settings.webhook:
         return

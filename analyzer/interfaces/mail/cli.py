@@ -39,11 +39,7 @@ _WORDS = {"queued": "waiting", "sending": "sending", "sent": "sent", "failed": "
 
 
 def _standing_lines(mails: Mails, now_us: int, timezone: str) -> tuple[list[str], bool]:
-    """Return the lines, and whether all is well: nothing refused of the newest period that was mailed to anybody.
-
-    Raises:
-        RegistryError: the registry does not answer.
-    """
+    """Return the lines, and whether all is well: nothing refused of the newest period that was mailed to anybody."""
     sends = mails.sends(now_us - _SHOWN_US)
     stopped = [one for one in mails.subscriptions() if one.stopped_at is not None]
     counts = {state: sum(one.state == state for one in sends) for state in _WORDS}

@@ -46,11 +46,7 @@ def stop_url(site_url: str, token: str) -> str:
 
 
 def known_subscription(mails: Mails, token: str) -> Subscription | None:
-    """Return whose token it is, or None; the comparison takes as long whatever is wrong with it.
-
-    Raises:
-        RegistryError: the registry does not answer.
-    """
+    """Return whose token it is, or None; the comparison takes as long whatever is wrong with it."""
     if len(token) > _LONGEST or not token.isascii():
         return None
     found_id, _, mac = token.partition(".")
@@ -60,11 +56,7 @@ def known_subscription(mails: Mails, token: str) -> Subscription | None:
 
 
 def stop(mails: Mails, token: str, by: str = "its reader") -> Subscription | None:
-    """Stop the mail that a token is of, and return whose it was; None where it is nobody's.
-
-    Raises:
-        RegistryError: the registry does not answer.
-    """
+    """Stop the mail that a token is of, and return whose it was; None where it is nobody's."""
     found = known_subscription(mails, token)
     if found is not None:
         mails.stop(found.id, time.time_ns() // 1000, by)
@@ -225,7 +217,6 @@ def make_mails(
     """Make what this period still lacks and let it wait: nothing twice, nobody who stopped it, one a week at most.
 
     Raises:
-        RegistryError: the registry does not answer.
         ConfigError: a mail would be too large.
     """
     made, now = MadeMails(), clock()

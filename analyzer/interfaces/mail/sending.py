@@ -220,9 +220,6 @@ def send_due(mails: "Mails", deliver: _Deliver, clock: Callable[[], int]) -> Rou
     """Hand over every mail that is due, one after another; `deliver` raises MailErrors, `clock` gives microseconds.
 
     It ends with the first mail for which the server cannot be reached: the others keep their place in the queue.
-
-    Raises:
-        RegistryError: the registry does not answer.
     """
     found = Round()
     while (mail := mails.claim(clock())) is not None:

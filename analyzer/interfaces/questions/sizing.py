@@ -31,7 +31,6 @@ def read_known(session: "Session", settings: Settings, prices: Path | None = Non
     Raises:
         ConfigError: the price file cannot be read.
         LedgerError: the ledger is empty.
-        StoreError: the store does not answer.
     """
     from analyzer.ledger.coverage import ledger_end
     from analyzer.recommendations.site_query import SiteQuery

@@ -355,11 +355,7 @@ _VIEWS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def add_views(session: Session, nodes: Sequence[str], from_us: int, until_us: int, *, from_tiers: bool) -> None:
-    """Make the three views over these hosts' bytes in a span of time; traffic_edges must be there.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Make the three views over these hosts' bytes in a span of time; traffic_edges must be there."""
     names = ", ".join(map(literal, nodes)) or "NULL"  # written out: files that hold none of them are then not read
     span = Span(from_us, until_us)
     for view, table, columns, prefix in _VIEWS:

@@ -197,11 +197,7 @@ class _Rows:
 def read_traffic(
     session: Session, run_ids: Sequence[str], from_us: int, until_us: int, tariffs: TariffBook | None = None
 ) -> dict[str, RunTraffic]:
-    """Return the traffic of runs in [from_us, until_us), microseconds UTC; runs that held no host then are left out.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the traffic of runs in [from_us, until_us), microseconds UTC; runs that held no host then are left out."""
     run(session, "measures/traffic/segments.sql", runs=list(run_ids), from_us=from_us, until_us=until_us)
     asked: dict[str, object] = {"runs": list(run_ids), "from_us": from_us, "until_us": until_us}
     told = _told(session, asked)

@@ -39,9 +39,6 @@ def plans(session: Session, site: Site, start_us: int, end_us: int, seconds: flo
     """Return the moves of one plan for the fleet as it is at the end of the period, each a change of its own.
 
     `seconds` end the search early; where they do, the same fleet may give another plan on a slower machine.
-
-    Raises:
-        StoreError: the store does not answer.
     """
     return planned(site, read_now(session, start_us, end_us), end_us - start_us, seconds)
 

@@ -91,11 +91,7 @@ def begin_turn(session: Session, turn: str, made_at_us: int) -> bool:
 
 
 def add_word(session: Session, word: Word) -> None:
-    """Add one word; what was said before stays.
-
-    Raises:
-        StoreError: the store refuses.
-    """
+    """Add one word; what was said before stays."""
     session.load("recommendation_words", _SAID, [astuple(word)])
 
 

@@ -127,11 +127,7 @@ def _quantile(ascending: Sequence[int], permille: int) -> int:
 
 
 def learned_shares(session: Session) -> dict[str, Share]:
-    """Return the shares of kinds with twenty realised cases and more, of the whole book of recommendations.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
+    """Return the shares of kinds with twenty realised cases and more, of the whole book of recommendations."""
     cases = (case_of(one) for one in all_realised(session, lifecycle_statuses(session)))
     return shares_of([case for case in cases if case is not None])
 
