@@ -66,6 +66,7 @@ BOOKINGS: tuple[Booking, ...] = (
     ),
     *_of("communicating", "cross-rack transfers", "avoidable", "run", cross_rack="ranks spread over racks"),
     *_of("communicating", "stragglers", "avoidable", "platform", straggler="one rank is slow"),
+    *_of("communicating", "uneven work", "avoidable", "run", uneven="another rank is slow each time"),
     *_of("communicating", "hang", "avoidable", "run", hang="no rank moves"),
     *_of("communicating", "communication", "overhead", "run", collective="collectives"),
     *_of("throttled", "throttling", "avoidable", "platform", power="power", thermal="heat", hardware="hardware"),

@@ -58,7 +58,7 @@ def ruled_out(
     found: list[RuledOut] = []
     if finding.state in ("starved", "unexplained"):
         found += [RuledOut(what, why) for what, why in speaking_against(finding.cause, windows)]
-    if finding.state in ("starved", "communicating", "unexplained") and finding.cause not in ("straggler", "hang"):
+    if finding.state in ("starved", "communicating", "unexplained") and finding.cause not in _OF_RANKS:
         found += _straggler(windows, others, limits)
     for name, milliseconds in overhead_ms.items():
         if milliseconds >= _SHOWN_LEAST_MS:
@@ -67,6 +67,9 @@ def ruled_out(
     proven = [other for other in others if not other.suspicion]
     found += [RuledOut(f"{other.what} ({other.id})", "booked separately", "finding") for other in proven]
     return tuple(found)
+
+
+_OF_RANKS = ("straggler", "uneven", "hang")
 
 
 def _straggler(windows: Sequence[RunWindow], others: Sequence[Finding], limits: Thresholds) -> list[RuledOut]:

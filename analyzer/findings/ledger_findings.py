@@ -248,8 +248,8 @@ def _said_of(verdict: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         said.append(("unexplained", verdict.get("input_suspicion")))
     if verdict.get("cross_rack_permille"):
         said.append(("communicating", "cross_rack"))
-    if verdict.get("straggler_permille"):
-        said.append(("communicating", "straggler"))
+    if verdict.get("straggler_permille") or verdict.get("is_uneven"):
+        said.append(("communicating", "uneven" if verdict.get("is_uneven") else "straggler"))
     if verdict.get("is_hung"):
         said.append(("communicating", "hang"))
     if verdict.get("is_underused"):

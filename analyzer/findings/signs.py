@@ -250,6 +250,13 @@ def _exchange(cause: str, windows: Sequence[RunWindow], limits: Thresholds, cont
     if cause == "straggler":
         behind = _sign("one GPU's clock behind", windows, _behind, limits.slowed_permille)
         return (*found, behind)
+    if cause == "uneven":
+        one = limits.uneven_most_permille
+        return (
+            *found,
+            _sign("ranks wait for the busiest", windows, lambda w: w.uneven, limits.lag_permille),
+            _sign("of it, for the same one", windows, lambda w: w.uneven_most, one, most_allowed=True),
+        )
     racks, several = context.racks, "2 or more, all known"
     known = (
         Sign("racks", "not reported", several, None) if racks is None else Sign("racks", f"{racks}", several, racks > 1)

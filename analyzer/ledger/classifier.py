@@ -101,6 +101,7 @@ def _verdict(
         steady_permille=steady,
         crossing_permille=min(crossing, 1000 - lagging - steady),
         lagging_permille=lagging,
+        is_uneven=lag.is_uneven and moved.caused_by is None,
         exchange_confidence=moved.confidence,
         caused_by=moved.caused_by or lag.caused_by,
         is_underused=use.cause is not None and not moved.is_exchanging,

@@ -75,7 +75,9 @@ WORKED = (
     _Worked("productive", "coalesce(work, 'compute')", "still_ms - starved_ms", _AT_WORK),
     # Between two launches the chip stands still: that is the launching, and no lack of input.
     _Worked("underused", "underused_cause", "still_ms - starved_ms", "launches AND NOT waits", "underused_confidence"),
-    _Worked("communicating", "'straggler'", "straggler_ms + lagging_ms", caused_by="caused_by"),
+    _Worked(
+        "communicating", "if(is_uneven, 'uneven', 'straggler')", "straggler_ms + lagging_ms", caused_by="caused_by"
+    ),
     _Worked("communicating", "'cross_rack'", "cross_ms + crossing_ms", confidence="exchange_confidence"),
     _Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),
     _Worked("communicating", "spins_for", "waiting_ms"),

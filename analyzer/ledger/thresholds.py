@@ -43,7 +43,7 @@ EXCHANGE = (
 )  # fmt: skip
 STRAGGLER = (
     "slowed_permille", "odd_rank_milli", "rank_spread_permille", "lag_permille", "spinning_permille",
-    "spinning_power_permille", "apart_permille", "roles_permille",
+    "spinning_power_permille", "apart_permille", "roles_permille", "uneven_most_permille",
 )  # fmt: skip
 UNDERUSED = (
     "underused_busy_permille", "underused_sm_permille", "underused_tensor_permille", "underused_dram_permille",
@@ -112,7 +112,8 @@ RULE_OF: dict[str, Rule] = {
     "held_idle/held_memory": Rule(4, (*_HELD, "abandoned_ms", "worker_seen_permille", "full_permille")),
     "held_idle/abandoned": Rule(3, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
-    "communicating/straggler": Rule(3, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER)),
+    "communicating/straggler": Rule(4, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),
+    "communicating/uneven": Rule(1, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),
     "communicating/hang": Rule(4, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,
     "throttled/power": _THROTTLED,
@@ -232,6 +233,10 @@ class Thresholds:
     odd_rank_milli: int = 3_500
     rank_spread_permille: int = 20
     lag_permille: int = 20
+    # Another rank each time: none is waited for in more than half of it. Power falls with SM activity by two thirds and
+    # more where ranks wait (training against spinning, 1.2), and not at all where a sensor errs; ours is a quarter.
+    uneven_most_permille: int = 500
+    uneven_power_permille: int = 250
     spinning_power_permille: int = 350  # of the limit, of a GPU that waits for its peers (1.2: 0.2 to 0.4)
     hang_link_permille: int = 50  # of the run's usual traffic
     # Busy but little of the chip (KempnerPulse: SM under 25%; DCGM's guidance: under 50% is likely ineffective).

@@ -93,6 +93,8 @@ class RunWindow:
     power_most: int | None = None
     power_spread: int | None = None
     power_gpu: str | None = None
+    uneven: int | None = None  # share that ranks wait for whichever has most to do, and how much of it for one of them
+    uneven_most: int | None = None
     members: int | None = None  # pods, tasks or replicas within the run, where its scheduler tells them apart
     # What serving stacks say of themselves; shares are of the time in which they said it.
     requests: int | None = None  # answered in the window
@@ -189,6 +191,7 @@ class Verdict:
     crossing_permille: int = 0  # of the rest as well: what they take longer for lying across racks
     lagging_permille: int = 0  # and of it: waiting for one rank that is behind in every step
     exchange_confidence: Confidence = "medium"
+    is_uneven: bool = False  # the rank that is waited for is another one each time
     caused_by: str | None = None
     is_hung: bool = False
     hang_confidence: Confidence = "high"

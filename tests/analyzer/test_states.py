@@ -31,6 +31,7 @@ held_idle      held_memory         avoidable  run
 held_idle      abandoned           avoidable  run
 communicating  cross_rack          avoidable  run
 communicating  straggler           avoidable  platform
+communicating  uneven              avoidable  run
 communicating  hang                avoidable  run
 communicating  collective          overhead   run
 throttled      power               avoidable  platform

@@ -4,6 +4,9 @@ In a synchronous job the peers of a slow rank spin in the collective, so that th
 algorithms 8, "sign trap"); one that sleeps or lacks its input stands still while they spin. What is counted is how far
 it stands from the middle, against how far the others do (robust z). Where several are as far behind, as those of one
 host, the mean over all ranks tells how many: only the rest waits.
+
+Where it is another rank each time, as with sequences of unequal length, no mean over a window shows it: they are held
+against each other in every interval of their samples (sql/windows.sql), and no GPU is named.
 """
 
 from dataclasses import dataclass
@@ -19,7 +22,12 @@ class Lag:
     """The share of all the run's GPU time, in permille, in which its other ranks wait for those behind."""
 
     permille: int
-    caused_by: str | None = None  # the GPU that is furthest behind
+    caused_by: str | None = None  # the GPU that is furthest behind; none where it is another one each time
+
+    @property
+    def is_uneven(self) -> bool:
+        """True where the ranks wait, and for no one rank."""
+        return self.permille > 0 and self.caused_by is None
 
 
 NONE_BEHIND = Lag(0)
@@ -32,8 +40,15 @@ def straggler_lag(window: RunWindow, limits: Thresholds) -> Lag:
     if has_roles(window, limits):
         return NONE_BEHIND
     signs = (_stands_still(window, limits), _computes_longer(window, limits), _runs_slower(window, limits))
-    found = max(signs, key=lambda lag: lag.permille)
+    found, of_all = max(signs, key=lambda lag: lag.permille), _another_each_time(window, limits)
+    found = found if found.permille > of_all.permille else of_all  # by chance one of them has most for ten minutes
     return found if found.permille >= limits.lag_permille else NONE_BEHIND
+
+
+def _another_each_time(window: RunWindow, limits: Thresholds) -> Lag:
+    if window.uneven is None or window.uneven_most is None or window.uneven_most > limits.uneven_most_permille:
+        return NONE_BEHIND
+    return Lag(window.uneven)
 
 
 def has_roles(window: RunWindow, limits: Thresholds) -> bool:

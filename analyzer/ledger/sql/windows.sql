@@ -182,6 +182,41 @@ SELECT rid, window_ms, any_value(activity_median)::BIGINT AS activity_median,
     arg_max(uuid, (power, -uid)) FILTER (power IS NOT NULL) AS power_gpu
 FROM spread GROUP BY ALL;
 
+-- How much ranks wait for whichever of them has most to do, and how much of it for the one that is waited for most.
+-- Those sampled together are compared, in intervals in which all have kernels alike, send each other bytes and differ
+-- by more than noise. Who waits draws less power too, and two sensors do not err together.
+-- only with gpu_windows
+CREATE OR REPLACE TEMP TABLE uneven_windows AS
+WITH asked AS (
+    SELECT rid, window_ms FROM gpu_windows GROUP BY ALL
+    HAVING count(*) > 2 AND sum(sm_ms) * 2 >= sum(ms) AND max(best) > 2 * $spinning_permille
+        AND sum(short_ms) * 1000 >= sum(ms) * $exchange_short_permille AND coalesce(sum(nvlink_kb) > 0, true)
+), slots AS (
+    SELECT p.rid, a.window_ms, any_value(p.sample_ms)::BIGINT AS ms, count(*) AS ranks,
+        max(p.activity)::BIGINT AS activity_most, sum(p.activity)::BIGINT AS activity, sum(p.power)::BIGINT AS power,
+        sum(p.activity::BIGINT * p.activity) AS squares, sum(p.activity::BIGINT * p.power) AS products,
+        arg_max(l.uid, (p.activity, -l.uid)) AS busiest
+    FROM pieces p JOIN asked a ON a.rid = p.rid AND a.window_ms = p.from_ms // 600000 * 600000
+    JOIN slices l USING (sid)
+    CROSS JOIN LATERAL (SELECT coalesce(p.zero, 1000 - p.utilization)::BIGINT AS still) s
+    WHERE NOT p.is_fixed AND p.up AND p.has_sm AND p.ms = p.sample_ms
+    GROUP BY p.rid, a.window_ms, (p.from_ms + p.sample_ms // 20) // greatest(1, p.sample_ms // 10)
+    HAVING count(*) > 2 AND max(still) - min(still) <= $low_permille AND count(p.power) = count(*)
+        AND coalesce(sum(p.nvlink_kb) >= sum(p.ms) * $exchange_kb_per_ms, true)
+        AND (max(p.activity) * count(*) - sum(p.activity)) * 1000
+            >= (max(p.activity) - $spinning_permille) * count(*) * $apart_permille
+), by_busiest AS (
+    SELECT rid, window_ms, busiest, max(activity_most) AS works,
+        sum((activity_most * ranks - activity) * ms)::BIGINT AS waited,
+        sum(ranks * products - activity * power)::HUGEINT AS common,
+        sum(ranks * squares - activity * activity)::HUGEINT AS spread
+    FROM slots GROUP BY ALL
+)
+SELECT rid, window_ms, (sum(waited) * 1000 // (max(works) - $spinning_permille))::BIGINT AS uneven,
+    (max(waited) * 1000 // greatest(1, sum(waited)))::BIGINT AS uneven_most
+FROM by_busiest GROUP BY ALL
+HAVING max(works) > 2 * $spinning_permille AND sum(common) * 1000 >= sum(spread) * $uneven_power_permille;
+
 CREATE OR REPLACE TEMP TABLE run_nodes AS
 SELECT DISTINCT g.rid, g.window_ms, u.nid FROM gpu_windows g JOIN units u USING (uid);
 
@@ -316,12 +351,14 @@ WITH gpus AS (
     SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
         coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
         c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-        t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps
-    FROM (SELECT rid, window_ms FROM gpus)
+        t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps,
+        n.uneven // g.ms AS uneven, n.uneven_most
+    FROM (SELECT rid, window_ms, ms FROM gpus) g
     LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
     LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
     LEFT JOIN decoder_windows e USING (rid, window_ms) LEFT JOIN stuck_windows o USING (rid, window_ms)
     LEFT JOIN resting_windows x USING (rid, window_ms) LEFT JOIN step_windows i USING (rid, window_ms)
+    LEFT JOIN uneven_windows n USING (rid, window_ms)
 )
 SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), b.* EXCLUDE (rid, window_ms), u.uuid AS slowest_gpu,
     v.* EXCLUDE (rid, window_ms), r.* EXCLUDE (rid, window_ms)

@@ -30,7 +30,8 @@ WELL: dict[str, Any] = {
     **dict.fromkeys(("pressure_io", "pressure_cpu", "host_pressure_io", "host_pressure_cpu", "cores_used_milli"), 0),
     **dict.fromkeys(("pcie_in_kb", "nvlink_kb", "rdma_out", "slowed_most", "slowed_least", "sm_ms", "shares_ms"), 0),
     **dict.fromkeys(("activity", "tensor", "dram", "power", "host_memory_spare"), 990),
-    **dict.fromkeys(("decoder", "pressure_memory"), 0),
+    **dict.fromkeys(("decoder", "pressure_memory", "uneven"), 0),
+    "uneven_most": 1_000,
     "replicas": 2,
     "needed": 2,
     "running_milli": 8_000,
@@ -57,6 +58,7 @@ OF_CAUSE: dict[str, dict[str, Any]] = {
     "turns": {"still": 875, "cores_used_milli": 1_000, "busiest": 0, "dips": None},
     "memory": {"pressure_memory": 600, "host_memory_spare": 20},
     "straggler": {"slowed_most": 400, "slowest_gpu": "G"},
+    "uneven": {"uneven": 200, "uneven_most": 200},
     "hang": {"nvlink_kb": 10**6},
     "unbatched": {"running_milli": 1_000},
 }
@@ -66,6 +68,7 @@ VERDICTS: dict[str, str] = {
     "underused": "underused_cause",
     "communicating/cross_rack": "cross_rack_permille",
     "communicating/straggler": "straggler_permille",
+    "communicating/uneven": "is_uneven",
     "communicating/hang": "is_hung",
     "headroom/beyond_policy": "beyond_policy_permille",
 }

@@ -121,7 +121,8 @@ def _threads_crowd_each_other(case: Judged) -> None:
 def _lengths_are_uneven(case: Judged) -> None:
     assert not case.of("starved")
     assert not case.advice.keys() & {"loader_settings", "more_cpu", "drain_slow_gpu", "exclude"}
-    assert case.of("communicating") >= 4
+    assert case.of("communicating/uneven") >= 4
+    assert case.findings["communicating/uneven"]["actor"] == "run"
 
 
 def _one_rank_has_the_longest(case: Judged) -> None:
@@ -196,9 +197,7 @@ RIGHT: dict[str, tuple[str, Callable[[Judged], None]]] = {
 
 
 # Judged wrongly as yet. A case that comes out right fails here until it is taken out.
-WRONG = {
-    "c18_unirl45",
-}
+WRONG: set[str] = set()
 
 
 def _cases() -> list[Any]:
