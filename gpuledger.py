@@ -364,9 +364,19 @@ def _ended_by_term(command: Command) -> Iterator[None]:
     if command.name not in ("serve", "agent") or current_thread() is not main_thread() or getsignal(SIGTERM) != SIG_DFL:
         yield
         return
-    signal(SIGTERM, lambda number, _: sys.exit(128 + number))
+    told: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        told.append(number)
+        sys.exit(128 + number)
+
+    signal(SIGTERM, end)
     try:
         yield
+    except BaseException:
+        if told:  # where a class is being made, Python 3.11 turns the exit into an error of its own
+            sys.exit(128 + told[0])
+        raise
     finally:
         signal(SIGTERM, SIG_DFL)
 

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -93,6 +94,27 @@ def test_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(rows) <= 16
     assert len(shown) <= 24
     assert {name.split()[0] for name in gpuledger.COMMANDS} == {row.split()[0] for row in rows}
+
+
+class _Ended:
+    """A part of a class during whose making SIGTERM comes."""
+
+    def __set_name__(self, *_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def serve(_: list[str]) -> int:
+    """Start, and be told to end in the middle of an import."""
+    type("Loaded", (), {"part": _Ended()})
+    return 0
+
+
+def test_a_daemon_that_is_ended_while_it_is_loaded_ends_as_one_that_is_ended() -> None:
+    """Python 3.11 makes an error of its own of whatever is raised while a class is made."""
+    with pytest.raises(SystemExit) as ended:
+        gpuledger.main(["serve"], {"serve": gpuledger.Command("serve", "tests.test_gpuledger:serve", "")})
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize("name", gpuledger.COMMANDS)
