@@ -15,10 +15,10 @@ from prometheus_client.registry import Collector
 
 from analyzer.errors import AnalyzerError
 from collector.errors import CollectorError, HeldElsewhereError, RegistryError, TakenError
+from collector.registry.tenant import BookingLease
 
 if TYPE_CHECKING:
     from analyzer.ledger.booking import Analysis
-    from collector.registry.tenant import BookingLease
 
 _LOG = logging.getLogger(__name__)
 ANALYZE_SECONDS = 300.0  # from one pass to the next at most, where nobody says
@@ -141,7 +141,7 @@ _PREFIX = "gpuledger_analysis"
 class JobPage(Collector):
     """The page of one job. `lease` is None where nobody else could book into the lake; nothing is told of it then."""
 
-    def __init__(self, job: AnalysisJob, lease: "BookingLease | None") -> None:
+    def __init__(self, job: AnalysisJob, lease: BookingLease | None) -> None:
         self._job = job
         self._lease = lease
 
@@ -158,7 +158,7 @@ class JobPage(Collector):
             yield from _lease(self._lease)
 
 
-def _lease(lease: "BookingLease") -> Iterator[GaugeMetricFamily]:
+def _lease(lease: BookingLease) -> Iterator[GaugeMetricFamily]:
     holder = lease.holder
     is_mine = holder is not None and holder.is_mine
     yield GaugeMetricFamily(f"{_PREFIX}_lease_held", "Whether this process books into the lake.", float(is_mine))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -28,6 +28,7 @@ from analyzer.prices.price_file import MAX_BYTES, PriceFile, PriceFileState
 from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings
+from collector.access.access import Access
 from collector.config import CollectorConfig
 from collector.errors import RegistryError
 from collector.problem import problem_response
@@ -36,9 +37,6 @@ from collector.registry.audit import AuditEntry
 from collector.registry.roles import Principal
 from collector.store.database import Store
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.access.access import Access
 
 _PATH = "/v1/prices"
 _TOML = "application/toml"
@@ -116,7 +114,7 @@ def _answer(told: PriceFileState) -> Response:
 class Doctor:
     """Examines one server's store; `live` is asked at each examination."""
 
-    access: "Access"
+    access: Access
     config: CollectorConfig
     settings: Settings
     store: Store
@@ -156,7 +154,7 @@ def add_doctor(app: FastAPI, examiner: Doctor) -> None:
         return document(examiner.examined())
 
 
-def _registered(access: "Access") -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None]:
+def _registered(access: Access) -> tuple[tuple[AccessKey, ...] | None, tuple[Send, ...] | None]:
     try:
         return tuple(access.registry.keys.listed()), tuple(access.registry.mails.sends())
     except RegistryError:

@@ -3,15 +3,12 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.ids import by_id
 from analyzer.period import Period
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Statement:
 
 
 def keep_judgement(
-    session: "Session", found: Sequence[Finding], period: Period, finding_id: str, verdict: str, said: Statement
+    session: Session, found: Sequence[Finding], period: Period, finding_id: str, verdict: str, said: Statement
 ) -> Judgement:
     """Keep one judgement of a finding of this period, with what the finding claims now; what was said before stays.
 
@@ -78,7 +75,7 @@ def keep_judgement(
 
 
 def keep_mute(
-    session: "Session",
+    session: Session,
     found: Sequence[Finding],
     period: Period,
     finding_id: str,

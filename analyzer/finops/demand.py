@@ -7,12 +7,12 @@ hours than its price is of the one on demand (the newsvendor's rule). Prices in 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
 from analyzer.finops.forecast import Forecast, forecast
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import day_starts, local, midnight
+from analyzer.prices.price_book import PriceBook
 from analyzer.queries.statements import statements
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import WHOLE_AMOUNT, CellUnit, TableColumn, name_column, paper_lines
@@ -28,9 +28,6 @@ from analyzer.text.words import (
     symbol,
 )
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from analyzer.prices.price_book import PriceBook
 
 _STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps
 _WEEK_HOURS = 168
@@ -186,7 +183,7 @@ class Outlook:
 
 
 def outlook(
-    session: Session, now: int, timezone: str, currency: str, prices: "PriceBook", gpus: Mapping[SkuAndOption, int]
+    session: Session, now: int, timezone: str, currency: str, prices: PriceBook, gpus: Mapping[SkuAndOption, int]
 ) -> Outlook:
     """Read what was asked for and say what will be. `gpus` are those that the fleet has, by SKU and option."""
     today = midnight(local(now, timezone).date(), timezone)
@@ -230,7 +227,7 @@ def _mix(
     days: Sequence[int],
     whole: StageLine,
     now: int,
-    prices: "PriceBook",
+    prices: PriceBook,
     gpus: Mapping[SkuAndOption, int],
 ) -> SkuMix:
     owned = sum(count for (kind, option), count in gpus.items() if kind == sku and option == "owned")
@@ -280,7 +277,7 @@ def _hours(demand: Mapping[SkuAndOption, Mapping[int, int]], kinds: list[SkuAndO
     return [found.get(hour, 0) for hour in hours]
 
 
-def _rate(prices: "PriceBook", sku: str, option: str, now: int) -> int | None:
+def _rate(prices: PriceBook, sku: str, option: str, now: int) -> int | None:
     """Return the price of this very option; one that holds for any option says nothing of what another would cost."""
     price = prices.price(sku, option, now)
     return price.micros_per_gpu_hour if price is not None and price.option == option else None

@@ -6,12 +6,13 @@ result nobody can see from here.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import HOUR_MS, MICROS, PERMILLE
 from analyzer.finops.unit_cost.report import UnitLine, unit_report
 from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
+from analyzer.recommendations.recommendation import Recommendation
 from analyzer.states import words_of
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
@@ -25,9 +26,6 @@ from analyzer.text.words import (
     symbol,
 )
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from analyzer.recommendations.recommendation import Recommendation
 
 _Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]
 WORDS: tuple[_Word, ...] = ("retire?", "fix first", "shrink", "dearer", "look", "earns")
@@ -119,7 +117,7 @@ class Portfolio:
 
 
 def portfolio(
-    session: Session, period: Period, calendar: Calendar, currency: str, advice: "Sequence[Recommendation]"
+    session: Session, period: Period, calendar: Calendar, currency: str, advice: Sequence[Recommendation]
 ) -> Portfolio:
     """Review a period's workloads against its unit economics and what is recommended now."""
     (query,) = statements("finops/portfolio/names.sql")

@@ -7,10 +7,11 @@ in its place, since a busy loop reaches the other.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import PERMILLE
 from analyzer.findings.health.notice import rolled_until
+from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
@@ -19,9 +20,6 @@ from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import nearest, percent
 from collector.lake.tiers import kept_from
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from analyzer.finops.unit_cost.report import UnitReport
 
 Standing = Literal["reached", "missed"]
 _USEFUL_LEAST, _IDLE_MOST = 800, 50  # permille of what runs held
@@ -157,7 +155,7 @@ def _least(name: str, bar: str, permille: int | None, limit: int, missing: str, 
 _USEFUL = words_of("useful")
 
 
-def targets(session: Session, period: Period, units: "UnitReport") -> tuple[Target, ...]:
+def targets(session: Session, period: Period, units: UnitReport) -> tuple[Target, ...]:
     """Return every target as of a period; `units` are its unit economics."""
     span: dict[str, object] = {"start": period.start, "end": period.end}
     held = HeldTime(*session.row(_query("held"), span | {"useful": _USEFUL}))

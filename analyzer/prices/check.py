@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from agent.wire.units import HOUR_US
 from analyzer.prices.list_prices import median_of, range_of
@@ -15,9 +14,7 @@ from analyzer.prices.price_book import Derived, PriceBook, PriceRow, name_of
 from analyzer.prices.rows import Charge
 from analyzer.prices.spot import Spot
 from analyzer.text.words import counted, dollars, gpu_hours
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class KindHour:
     milliseconds: int
 
 
-def owned_kinds(session: "Session", now_us: int) -> list[Owned]:
+def owned_kinds(session: Session, now_us: int) -> list[Owned]:
     """Return what the store's fleet owns by kind; each with the latest moment at or before `now_us` it was owned."""
     rows = session.rows(
         f"""
@@ -89,7 +86,7 @@ def owned_kinds(session: "Session", now_us: int) -> list[Owned]:
     return [Owned(*row) for row in rows]
 
 
-def booked_kinds(session: "Session") -> list[KindHour]:
+def booked_kinds(session: Session) -> list[KindHour]:
     """Return the hours of the ledger by kind of GPU: a row a kind and hour, however many GPUs there are."""
     rows = session.rows(
         f"""

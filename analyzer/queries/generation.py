@@ -7,14 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from agent.child import installed_version
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.settings.settings import PATHS, Settings
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 T = TypeVar("T")
 _KEPT = 64  # computed readings of periods and of runs: as many as people look at in a day
@@ -76,7 +74,7 @@ class Generations:
         self._lock = threading.Lock()
         self._known: tuple[object, str] | None = None
 
-    def of(self, session: "Session") -> str:
+    def of(self, session: Session) -> str:
         """Return the generation; it must be asked of a session that sees everything.
 
         A transaction that reads sees one, which is looked up once.
@@ -87,7 +85,7 @@ class Generations:
             session.found[self] = self._now(session)
         return str(session.found[self])
 
-    def _now(self, session: "Session") -> str:
+    def _now(self, session: Session) -> str:
         now = self._clock()
         moment: dict[str, object] = {"now": now, "rejected_us": self._rejected_us}
         marks = (sorted(session.rows(_MARKS, moment)), self._told(), now // DAY_US)  # prices are told with their age
@@ -157,15 +155,15 @@ class ByGeneration:
         self._generations = generations
         self._kept = ReadingCache()
 
-    def name(self, session: "Session") -> str:
+    def name(self, session: Session) -> str:
         """Return the name of this state of the ledger; `session` must see everything."""
         return self._generations.of(session)
 
-    def has(self, session: "Session", what: Hashable) -> bool:
+    def has(self, session: Session, what: Hashable) -> bool:
         """Whether that is made already, so that nobody waits for it."""
         return self._kept.has((self.name(session), what))
 
-    def get(self, session: "Session", what: Hashable, make: Callable[[], T]) -> T:
+    def get(self, session: Session, what: Hashable, make: Callable[[], T]) -> T:
         """Return what was made of this state of the ledger; `session` must see everything."""
         return self._kept.get((self.name(session), what), make)
 

@@ -18,7 +18,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import AND, MISTAKES_MOST, TomlEntry, read_toml
@@ -218,23 +218,26 @@ def toml_file(path: Path, known: Collection[str]) -> Iterator[tuple[TomlEntry, M
     mistakes.refuse()
 
 
-def read_settings(
-    model: type[Model],
-    table: str,
-    path: Path | None,
-    tables: Collection[str],
-    environ: Mapping[str, str] | None = None,
-    moved: Mapping[str, str] | None = None,
-) -> Model:
-    """Return a table of the settings file, with variables GPULEDGER_TABLE_KEY over it; paths start at the file.
+class SettingsTable:
+    """A table of the settings file: a frozen dataclass whose fields are its keys, each with its default and its help.
 
-    `tables` are all that a settings file may have, None is no file; `moved` are keys that the table once had, with what
-    has taken their place.
-
-    Raises:
-        ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
+    `moved` are keys that the table once had, with what has taken their place.
     """
-    return settings_table(model, table, settings_content(path, tables), path, environ, moved=moved)
+
+    __slots__ = ()
+    table: ClassVar[str]
+    moved: ClassVar[Mapping[str, str] | None] = None
+
+    @classmethod
+    def read(cls, path: Path | None, tables: Collection[str], environ: Mapping[str, str] | None = None) -> Self:
+        """Return it as the file has it, with variables GPULEDGER_TABLE_KEY over it; paths start at the file.
+
+        `tables` are all that a settings file may have; None is no file.
+
+        Raises:
+            ConfigError: a table or key is unknown or has moved, a value is wrong, or the file cannot be read.
+        """
+        return settings_table(cls, cls.table, settings_content(path, tables), path, environ, moved=cls.moved)
 
 
 def settings_content(path: Path | None, tables: Collection[str]) -> TomlEntry:

@@ -298,7 +298,6 @@ def _show_days(done: int, days: int) -> None:
 
 
 def _history_summary(brought: Brought, asked: Span) -> list[str]:
-    """Return what was brought, as lines."""
     new = brought.new
     lines = [
         f"{brought.history.name}: {counted(len(brought.runs), 'run')} with GPUs in {asked.label}; "

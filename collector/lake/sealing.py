@@ -31,6 +31,7 @@ from collector.lake.lake_files import sync
 from collector.pipeline.batch_commit import NEVER, disown
 from collector.pipeline.decoding.arrow_messages import message_schema
 from collector.pipeline.decoding.batch import BatchPart, merged
+from collector.registry.tenant import Tenant
 from collector.store.database import Store
 from collector.store.noted import newest_snapshot
 from collector.store.schemas import RECEIPTS, sort_key
@@ -39,7 +40,6 @@ from collector.store.session import Session
 
 if TYPE_CHECKING:
     from collector.pipeline.metrics import Metrics
-    from collector.registry.tenant import Tenant
 
 _MAX_BYTES = 2**31  # it was within the limit of its time, which may have been another
 
@@ -89,7 +89,7 @@ class Sealed:
     more: bool = False
 
 
-def seal(store: Store, mark: Mark, tenant: "Tenant | None" = None, most_rows: int = _ALL) -> Sealed:
+def seal(store: Store, mark: Mark, tenant: Tenant | None = None, most_rows: int = _ALL) -> Sealed:
     """Seal what is committed into the store's lake, oldest first. Only one thread of one process may do so.
 
     It seals whole batches, at least one, and none that begins beyond `most_rows`. A `tenant` seals only what is of its
@@ -152,7 +152,7 @@ def _forget(store: Store, mark: Mark) -> None:
 
 
 @contextmanager
-def _owned(store: Store, mark: Mark, upto: int, tenant: "Tenant | None") -> Iterator[None]:
+def _owned(store: Store, mark: Mark, upto: int, tenant: Tenant | None) -> Iterator[None]:
     """Leave in the hot file, up to this batch, only what is ours to seal, and let nobody take it meanwhile."""
     if tenant is None:
         yield
@@ -273,7 +273,7 @@ class Sealer:
         metrics: "Metrics",
         every_seconds: float,
         rows: int,
-        tenant: "Tenant | None" = None,
+        tenant: Tenant | None = None,
     ) -> None:
         self._tenant = tenant
         self._store = store

@@ -108,7 +108,6 @@ def share(part: str, whole: str) -> str:
 
 
 def _panel(panel: _P, title: str, about: str, unit: str, width: int, limits: Limits = (), height: int = 8) -> _P:
-    """Return a panel with what every panel has."""
     steps = [Threshold(value=None, color=_GREEN), *(Threshold(value=value, color=color) for value, color in limits)]
     thresholds = ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)
     panel = panel.title(title).description(about).datasource(_SOURCE).unit(unit)

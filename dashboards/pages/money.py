@@ -82,7 +82,6 @@ def unit_costs(context: RequestContext, period: Period) -> Mapping[str, object]:
 
 
 def _units_sheet(context: RequestContext, period: Period) -> Sheet:
-    """Return all units, exact."""
     return sheet_of(_UNIT_COLUMNS, _unit_report(context, period).units)
 
 

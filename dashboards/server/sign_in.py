@@ -4,7 +4,7 @@ Loads nothing that speaks to the provider: oidc.py does, where the table is set.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +14,7 @@ from agent.connection import is_loopback
 from agent.log_format import never_say
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import proxy_address, web_address
-from analyzer.settings.toml_model import about, read_settings, secret_text
+from analyzer.settings.toml_model import SettingsTable, about, secret_text
 from collector.errors import AccessError
 from collector.registry.roles import PERSON_ROLES, TEAM_ROLES, KeyRole, Principal
 
@@ -58,8 +58,10 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class OidcSettings:
+class OidcSettings(SettingsTable):
     """Every key with its default and its help; docs/settings.md is tested against it."""
+
+    table = _TABLE
 
     issuer: str = field(
         default="", metadata=about("the provider, as it calls itself: https://id.example/realms/hpc; empty: keys alone")
@@ -131,17 +133,6 @@ class OidcSettings:
             raise ConfigError(f"[{_TABLE}] client_secret_file {self.client_secret_file} is empty")
         never_say(text)
         return text
-
-    @classmethod
-    def read(
-        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
-    ) -> "OidcSettings":
-        """Return the settings of a file with those tables, or the defaults without one; variables over both.
-
-        Raises:
-            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
-        """
-        return read_settings(cls, _TABLE, path, known, environ)
 
 
 @dataclass(frozen=True, slots=True)

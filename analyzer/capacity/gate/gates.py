@@ -3,19 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, GIB, HOUR_MS, MILLISECOND_US, PERMILLE
 from analyzer.capacity.gate.decided import Gate, Offer, Outcome
 from analyzer.capacity.gate.offer import Fix, advice_for, spared
+from analyzer.capacity.gate.policy import Policy, Rule
 from analyzer.capacity.gate.request import Request
 from analyzer.capacity.gate.supply import Supply, Work
 from analyzer.capacity.profile.facts import Alternative, CapacityProfile, OpenAdvice, StateHours
 from analyzer.capacity.profile.signature import ReadProfile
 from analyzer.text.words import counted, decimal, gpu_hours, nearest, plain
-
-if TYPE_CHECKING:
-    from analyzer.capacity.gate.policy import Policy, Rule
 
 _MOST_DECIMALS = 6
 
@@ -56,7 +53,7 @@ class GateInput:
     request: Request
     read: ReadProfile
     work: Work
-    policy: "Policy"
+    policy: Policy
     supply: Supply
     fix: Fix | None
     offer: Offer | None
@@ -118,7 +115,7 @@ class GateInput:
 _STATES = {"edited": "edited", "unsigned": "nobody", "unknown_key": "unknown key"}
 
 
-def gate(rule: "Rule", label: str, outcome: Outcome, value: str, bar: str, why: str | None = None) -> Gate:
+def gate(rule: Rule, label: str, outcome: Outcome, value: str, bar: str, why: str | None = None) -> Gate:
     """Return a gate as the policy has it."""
     return Gate(rule.name, label, outcome, value, bar, rule.need == "required", rule.waiver == "approver", why)
 
@@ -128,7 +125,7 @@ def passed(is_so: bool) -> Outcome:
     return "PASS" if is_so else "FAIL"
 
 
-def signed(rule: "Rule", look: GateInput) -> Gate:
+def signed(rule: Rule, look: GateInput) -> Gate:
     """Judge whose word the profile is: an edit fails; a key that the policy does not know is not evaluated at all."""
     read, names = look.read, sorted({plain(key.name) for key in look.policy.keys})
     bar = ", ".join(names) or "no key named"
@@ -144,14 +141,14 @@ def signed(rule: "Rule", look: GateInput) -> Gate:
     return gate(rule, label, "FAIL", value, bar, read.sentence)
 
 
-def age(rule: "Rule", look: GateInput) -> Gate:
+def age(rule: Rule, look: GateInput) -> Gate:
     """Judge how long ago the last of it was measured; what is of the future is a clock that is wrong."""
     most, days = rule.number("days"), look.age_days
     value = counted(days, "day") if days >= 0 else "not over yet"
     return gate(rule, "profile age", passed(0 <= days <= most), value, f"{most} days at most")
 
 
-def measured(rule: "Rule", look: GateInput) -> Gate:
+def measured(rule: Rule, look: GateInput) -> Gate:
     """Judge how much of the runs' GPU time was measured."""
     part, whole = look.work.measured
     bar = f"{rule.number('percent')}% or more"
@@ -161,7 +158,7 @@ def measured(rule: "Rule", look: GateInput) -> Gate:
     return gate(rule, "time measured", passed(at_least(part, whole, rule.permille)), value, bar)
 
 
-def runs(rule: "Rule", look: GateInput) -> Gate:
+def runs(rule: Rule, look: GateInput) -> Gate:
     """Judge whether there is enough of it, of this team: so many runs, or so many GPU-hours."""
     own = look.work.runs
     count, milliseconds = len(own), sum(run.milliseconds for run in own)
@@ -188,7 +185,7 @@ _SHARES: dict[str, tuple[str, Callable[[StateHours], bool], Callable[[int, int, 
 }
 
 
-def share(rule: "Rule", look: GateInput) -> Gate:
+def share(rule: Rule, look: GateInput) -> Gate:
     """Judge a share of the time that was measured; how much that is has a gate of its own."""
     label, which, is_kept = _SHARES[rule.name]
     bar = f"{rule.number('percent')}% or {'more' if is_kept is at_least else 'less'}"
@@ -202,7 +199,7 @@ def share(rule: "Rule", look: GateInput) -> Gate:
     )
 
 
-def memory(rule: "Rule", look: GateInput) -> Gate:
+def memory(rule: Rule, look: GateInput) -> Gate:
     """Judge whether the work needs this kind's memory, or a smaller choice has at least been priced.
 
     The peak is that of all runs of the profile on this kind: more than enough where it is low, but no proof where it is
@@ -225,7 +222,7 @@ def memory(rule: "Rule", look: GateInput) -> Gate:
     return gate(rule, label, passed(is_priced), value, f"{bar}, or priced")
 
 
-def scaling(rule: "Rule", look: GateInput) -> Gate:
+def scaling(rule: Rule, look: GateInput) -> Gate:
     """Judge the efficiency at the size that runs are to have, against the smallest size that was measured."""
     size, percent = look.run_gpus, rule.number("percent")
     bar = f"{percent}% or more"
@@ -255,7 +252,7 @@ def scaling(rule: "Rule", look: GateInput) -> Gate:
 _TENTHS = 10
 
 
-def recommendations(rule: "Rule", look: GateInput) -> Gate:
+def recommendations(rule: Rule, look: GateInput) -> Gate:
     """Judge what the best open recommendation is worth: by how many GPUs it makes the request smaller.
 
     Where today's GPUs are not known, so that no offer can be made, it is worth the GPUs that it frees.
@@ -273,7 +270,7 @@ def recommendations(rule: "Rule", look: GateInput) -> Gate:
     return gate(rule, label, passed(worth * 1000 <= rule.permille * asked * _TENTHS), value, bar)
 
 
-def cheaper(rule: "Rule", look: GateInput) -> Gate:
+def cheaper(rule: Rule, look: GateInput) -> Gate:
     """Judge whether a cheaper choice was tried, where the work fits there; without one there is nothing to try."""
     label, bar = "cheaper GPU type", "tried if it fits"
     choices = [each for each in look.profile.alternatives if is_cheaper(each, look)]
@@ -300,7 +297,7 @@ def is_cheaper(one: Alternative, look: GateInput) -> bool:
     return known is None or rate is None or known < rate.micros_per_gpu_hour
 
 
-def team_idle(rule: "Rule", look: GateInput) -> Gate:
+def team_idle(rule: Rule, look: GateInput) -> Gate:
     """Judge whether the team leaves fewer GPUs of this kind idle than it asks for."""
     label, asked = "team's own idle GPUs", look.request.gpus
     bar = f"under {asked:,}"

@@ -7,7 +7,7 @@ answers is text to be read strictly. What cannot be read goes back to it with th
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -23,7 +23,7 @@ from analyzer.errors import ConfigError
 from analyzer.settings.bounded import respelled_yaml
 from analyzer.settings.settings import proxy_address
 from analyzer.settings.toml_entry import TomlEntry
-from analyzer.settings.toml_model import about, read_settings, secret_text, toml_key
+from analyzer.settings.toml_model import SettingsTable, about, secret_text, toml_key
 from analyzer.text.words import counted, plain_sentence
 from collector.config import is_loopback
 
@@ -37,8 +37,10 @@ def _no_key(table: TomlEntry, _: str) -> NoReturn:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(SettingsTable):
     """Every key with its default and its help; docs/settings.md is tested against it."""
+
+    table = _TABLE
 
     url: str = field(
         default="",
@@ -115,17 +117,6 @@ class ModelSettings:
                 f"the key of [{_TABLE}] is empty, or contains blanks, line breaks or characters that no key has"
             )
         return text
-
-    @classmethod
-    def read(
-        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
-    ) -> "ModelSettings":
-        """Return the settings of a file with those tables, or the defaults without one; variables over both.
-
-        Raises:
-            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
-        """
-        return read_settings(cls, _TABLE, path, known, environ)
 
 
 def _url(text: str) -> str:

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from agent.wire.units import HOUR_MS
 from analyzer.period import Period, local
 from analyzer.prices.rows import Charge, rate_of
 from analyzer.queries.statements import booked
 from analyzer.states import words_of
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 Bearer = Literal["team", "cost-centre"]
 
@@ -140,13 +138,13 @@ FROM charge_corrections WHERE recorded_at >= $start AND recorded_at < $end GROUP
 """
 
 
-def read_held(session: "Session", period: Period) -> list[HeldHour]:
+def read_held(session: Session, period: Period) -> list[HeldHour]:
     """Return the GPU time of a period by team, cost centre, kind and hour; cost is None where any has no price."""
     rows = session.rows(f"{_HELD} ORDER BY ALL", _span(period))
     return [HeldHour(*row) for row in rows]
 
 
-def read_corrections(session: "Session", period: Period) -> dict[str, list[HeldHour]]:
+def read_corrections(session: Session, period: Period) -> dict[str, list[HeldHour]]:
     """Return what was learned in a period of hours that had closed, by the month of the hour; amounts are differences.
 
     As in a FOCUS file: a closed month's file stays, and what is learned of it later stands in the month it is learned.
@@ -159,7 +157,7 @@ def read_corrections(session: "Session", period: Period) -> dict[str, list[HeldH
     return found
 
 
-def charged(session: "Session", period: Period, rates: Sequence[Charge]) -> tuple[Charged, ...]:
+def charged(session: Session, period: Period, rates: Sequence[Charge]) -> tuple[Charged, ...]:
     """Return what teams are charged; nothing where no rate holds, and none held in a closed hour, gone since or not."""
     (was_charged,) = session.row(
         "SELECT EXISTS (FROM closed_charges WHERE hour >= $start AND hour < $end)",

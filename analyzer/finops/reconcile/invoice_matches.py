@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analyzer.period import Period
+from collector.store.session import Session
 
-if TYPE_CHECKING:  # every report reads the last word; only a reconciliation reads a bill
+if TYPE_CHECKING:
     from analyzer.finops.reconcile.bill import Bill
     from analyzer.finops.reconcile.compare import Comparison
-    from collector.store.session import Session
 
 _COLUMNS = (
     "match_id", "recorded_at", "who", "period_start", "period_end", "period_label", "invoice", "invoice_digest",
@@ -56,7 +56,7 @@ class InvoiceSource:
     at_us: int
 
 
-def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, told: InvoiceSource) -> None:
+def keep(session: Session, compared: "Comparison", bill: "Bill", label: str, told: InvoiceSource) -> None:
     """Write down what was found. The same invoice again says it anew."""
     digest, at_us = told.digest, told.at_us
     start, end = compared.compared
@@ -70,7 +70,7 @@ def keep(session: "Session", compared: "Comparison", bill: "Bill", label: str, t
     session.load("invoice_matches", _COLUMNS, [row], replace=False)
 
 
-def kept_matches(session: "Session", most: int) -> list[InvoiceMatchRow]:
+def kept_matches(session: Session, most: int) -> list[InvoiceMatchRow]:
     """Return what was kept, the newest first."""
     rows = session.rows(
         "SELECT period_label, period_start, period_end, invoice, matched, apart_permille, recorded_at, who "
@@ -80,7 +80,7 @@ def kept_matches(session: "Session", most: int) -> list[InvoiceMatchRow]:
     return [InvoiceMatchRow(*row) for row in rows]
 
 
-def last_match(session: "Session", period: Period) -> InvoiceMatch | None:
+def last_match(session: Session, period: Period) -> InvoiceMatch | None:
     """Return the newest word on the invoice that a period rests on: one that reaches into it, else the last before it.
 
     None where no invoice of it or before it was held against the ledger.

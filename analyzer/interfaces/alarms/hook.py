@@ -26,16 +26,16 @@ from analyzer.interfaces.alarms.alarm import (
     turn,
     webhook_body,
 )
+from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local, midnight
+from analyzer.settings.settings import Settings
 from analyzer.text.words import plain_sentence
 from collector.errors import CollectorError
 from collector.registry import AlarmChange, AlarmPost, Alarms, KeptAlarm
 
 if TYPE_CHECKING:
-    from analyzer.interfaces.alarms.settings import AlarmSettings
     from analyzer.reports.reader import Reader
-    from analyzer.settings.settings import Settings
 
 
 class AlarmError(AnalyzerError):
@@ -56,13 +56,12 @@ _ATTEMPTS_MOST = 40  # with these waits about a day and a half
 
 
 def _waiting_event(event: Event, alarm: Alarm, opened_at: int, now: int, cluster: str, currency: str) -> AlarmPost:
-    """Return one event as it waits."""
     id_ = f"{alarm.id}.{opened_at}.{event}"
     body = webhook_body(event, id_, alarm, now, cluster, currency)
     return AlarmPost(id_, "queued", now, 0, now, None, "", body)
 
 
-def _send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[AlarmPost]:
+def _send_due(alarms: Alarms, settings: AlarmSettings, now: int) -> Iterator[AlarmPost]:
     """Send what is due, the oldest first, and yield what became of each; it ends where the receiver is out of reach.
 
     Raises:
@@ -79,7 +78,7 @@ def _send_due(alarms: Alarms, settings: "AlarmSettings", now: int) -> Iterator[A
             return
 
 
-def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> AlarmPost:
+def _sent(one: AlarmPost, settings: AlarmSettings, key: bytes, now: int) -> AlarmPost:
     attempts = one.attempts + 1
     try:
         post_signed(settings, key, (one.body or "").encode(), now)
@@ -93,7 +92,7 @@ def _sent(one: AlarmPost, settings: "AlarmSettings", key: bytes, now: int) -> Al
     return replace(one, state="sent", attempts=attempts, done_at=now, told="", body=None)
 
 
-def post_signed(settings: "AlarmSettings", key: bytes, body: bytes, now: int) -> None:
+def post_signed(settings: AlarmSettings, key: bytes, body: bytes, now: int) -> None:
     """Hand an event to the webhook, as its chat takes it, with a signature; raises as `post` does."""
     told = chat_body(urlsplit(settings.webhook).hostname or "", body)
     headers = {SIGNATURE: signature(key, told, now // SECOND_US)}
@@ -159,7 +158,7 @@ class _TurnResult:
 class AlarmReporter:
     """Tells a site's alarms. `read` opens a reader of the ledger; nothing is raised, a failure is logged once."""
 
-    def __init__(self, settings: "AlarmSettings", alarms: Alarms, read: "Callable[[], Reader]") -> None:
+    def __init__(self, settings: AlarmSettings, alarms: Alarms, read: "Callable[[], Reader]") -> None:
         self._settings = settings
         self._alarms = alarms
         self._read = read
@@ -187,7 +186,7 @@ class AlarmReporter:
         failing += [each.told for each in _send_due(self._alarms, self._settings, now) if each.state != "sent"]
         return _TurnResult(len(alarms), said, ended, next((one for one in failing if one), None))
 
-    def _remember(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> tuple[int, int]:
+    def _remember(self, alarms: Sequence[Alarm], site: Settings, now: int) -> tuple[int, int]:
         """Write down what is new and what is over, with what the webhook is to get of it."""
         kept = {one.id: one for one in self._alarms.lasting()}
         today = self._alarms.said_since(midnight(local(now, site.timezone).date(), site.timezone))
@@ -206,7 +205,7 @@ class AlarmReporter:
         self._alarms.change(AlarmChange(opened, said, ended), now)
         return len(said), sum(known[id_] for id_ in change.ended)
 
-    def _tell_alertmanager(self, alarms: Sequence[Alarm], site: "Settings", now: int) -> str | None:
+    def _tell_alertmanager(self, alarms: Sequence[Alarm], site: Settings, now: int) -> str | None:
         """Tell it all that lasts and was said, and what has just ended; return what went wrong, or None."""
         if not self._settings.alertmanager:
             return None

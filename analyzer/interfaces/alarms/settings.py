@@ -1,20 +1,22 @@
 """The table [alarms] of the settings: where findings are told, and from how much on."""
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import SITE_ADDRESS, proxy_address, web_address
-from analyzer.settings.toml_model import about, read_settings
+from analyzer.settings.toml_model import SettingsTable, about
 
 TABLE = "alarms"
 _KEY_LEAST = 16  # characters: as of a token
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmSettings:
+class AlarmSettings(SettingsTable):
     """Every key with its default and its help; docs/settings.md is tested against it."""
+
+    table = TABLE
+    moved = SITE_ADDRESS
 
     alertmanager: str = field(
         default="", metadata=about("address of Alertmanager, http://127.0.0.1:9093; empty: not notified")
@@ -77,14 +79,3 @@ class AlarmSettings:
                 f"[{TABLE}] webhook_key_file {self.webhook_key_file} has fewer than {_KEY_LEAST} characters"
             )
         return key
-
-    @classmethod
-    def read(
-        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
-    ) -> "AlarmSettings":
-        """Return the settings of a file with those tables, or the defaults without one; variables over both.
-
-        Raises:
-            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
-        """
-        return read_settings(cls, TABLE, path, known, environ, moved=SITE_ADDRESS)

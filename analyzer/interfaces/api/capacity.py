@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, StringConstraints, ValidationError
@@ -42,15 +42,13 @@ from analyzer.errors import ConfigError
 from analyzer.ids import pattern
 from analyzer.interfaces.api.parameters import READS, BusyError, Opt, Paged, Parameters, Texts, refusals
 from analyzer.interfaces.api.posts import Post, answered, documented
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.reports.document import Document, Listing, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.bounded import strict_json
 from analyzer.settings.toml_entry import AND
 from collector.problem import problem_response
 from collector.registry import Registry
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 
 class _CapacityListAsked(Paged):
@@ -249,7 +247,7 @@ _RequestId = Annotated[str, Path(pattern=pattern("q"), description="The request'
 _REFUSALS = refusals(400, 401, 403, 404, 409, 413, 422, 503)
 
 
-def capacity_routes(service: "RequestService") -> APIRouter:
+def capacity_routes(service: RequestService) -> APIRouter:
     """Return the four routes."""
     router, bodies = APIRouter(), Bodies()
 
@@ -262,7 +260,7 @@ def capacity_routes(service: "RequestService") -> APIRouter:
     def capacity_request(request: Request, request_id: _RequestId) -> Response:
         """One capacity request: policy checks, the alternative offer, the choices, overrides, history."""
 
-        def made(context: "RequestContext") -> CapacityDocument:
+        def made(context: RequestContext) -> CapacityDocument:
             return _document(context, kept_request(_registry(request), request_id, _sees(context)))
 
         return service.answer(request, made, follows_ledger=False)
@@ -282,7 +280,7 @@ def capacity_routes(service: "RequestService") -> APIRouter:
     return router
 
 
-def _asked(service: "RequestService", request: Request, body: Posted) -> Response:
+def _asked(service: RequestService, request: Request, body: Posted) -> Response:
     try:
         return service.answer(request, lambda context: _decided(context, request, body), follows_ledger=False)
     except ConfigError as error:
@@ -291,7 +289,7 @@ def _asked(service: "RequestService", request: Request, body: Posted) -> Respons
         return problem_response(403, str(error))
 
 
-def _decided(context: "RequestContext", request: Request, body: Posted) -> CapacityDocument:
+def _decided(context: RequestContext, request: Request, body: Posted) -> CapacityDocument:
     settings = context.reader.settings
     registry, policy = _registry(request), read_policy(settings.gates)
     asked = request_of("request", body.request)
@@ -309,7 +307,7 @@ def _decided(context: "RequestContext", request: Request, body: Posted) -> Capac
     return _document(context, decide(registry, judged, teller))
 
 
-def _page(context: "RequestContext", request: Request, asked: _CapacityListAsked) -> CapacityPage:
+def _page(context: RequestContext, request: Request, asked: _CapacityListAsked) -> CapacityPage:
     place = context.place(asked.cursor, (int, str))
     before: Any = None if place is None else place.key
     wanted = set(asked.team) or None
@@ -327,16 +325,16 @@ def _page(context: "RequestContext", request: Request, asked: _CapacityListAsked
     )
 
 
-def _waived(context: "RequestContext", request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
+def _waived(context: RequestContext, request: Request, request_id: str, asked: WaiverAsked) -> CapacityDocument:
     told = waive(_registry(request), request_id, asked.gate, asked.reason, _teller(request), _sees(context))
     return _document(context, told)
 
 
-def _document(context: "RequestContext", one: KeptRequest) -> CapacityDocument:
+def _document(context: RequestContext, one: KeptRequest) -> CapacityDocument:
     return CapacityDocument(**context.head(), request=CapacityItem.of(seen_of(context, one)))
 
 
-def seen_of(context: "RequestContext", one: KeptRequest) -> KeptRequest:
+def seen_of(context: RequestContext, one: KeptRequest) -> KeptRequest:
     """Return a kept request as who asks may see it: a team's key is told nothing of what the fleet has free."""
     return one if context.scope.teams is None else replace(one, decided=without_the_fleet(one.decided))
 
@@ -346,7 +344,7 @@ def _registry(request: Request) -> Registry:
     return registry
 
 
-def _sees(context: "RequestContext") -> Callable[[str], bool]:
+def _sees(context: RequestContext) -> Callable[[str], bool]:
     teams = context.scope.teams
     return lambda team: teams is None or team in teams
 

@@ -196,7 +196,6 @@ def _cost(group: Group, by: list[Dimension], rounding: Rounding, calendar: Calen
 
 
 def _adjustment_page(context: RequestContext, asked: _AdjustmentsAsked) -> AdjustmentPage:
-    """Return one page of corrections."""
     key, period = context.begin(asked.cursor, _KINDS, asked.since, asked.until)
     where, values = _conditions(context, asked)
     values |= {"start": period.start, "end": period.end}

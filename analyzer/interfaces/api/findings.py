@@ -117,7 +117,6 @@ def finding_routes(service: RequestService) -> APIRouter:
 
 
 def _finding_page(context: RequestContext, asked: _FindingsAsked) -> FindingPage:
-    """Return one page of findings."""
     key, period = context.begin(asked.cursor, (bool, int, int, str), asked.since, asked.until)
     run_id = None if asked.run is None else find_run(context.session, asked.run)
     found = [finding for finding in context.reader.findings(period) if _is_wanted(finding, asked, run_id)]

@@ -5,7 +5,7 @@ and sends these sums, bounded to fit the ledger. What is kept is what `gpuledger
 the key that said it.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import Field, StringConstraints
@@ -20,13 +20,11 @@ from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource,
 from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of_compared, reconcile_text
 from analyzer.interfaces.api.parameters import READS, Opt, Parameters, refusals
 from analyzer.interfaces.api.posts import audit, body_of, said_by
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import ledger_end
 from analyzer.reports.document import Document, Iso, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 _DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
 _NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
@@ -116,7 +114,7 @@ class _InvoicesAsked(Parameters):
 BODY_BYTES = 8 * 2**20
 
 
-def invoice_routes(service: "RequestService") -> APIRouter:
+def invoice_routes(service: RequestService) -> APIRouter:
     """Return the two routes."""
     router = APIRouter()
     content = {"application/json": {"schema": _schema()}}
@@ -150,7 +148,7 @@ def _schema() -> dict[str, Any]:
     return whole
 
 
-def _invoices(context: "RequestContext") -> InvoicesDocument:
+def _invoices(context: RequestContext) -> InvoicesDocument:
     until = ledger_end(context.session)
     return InvoicesDocument(
         **context.head(),
@@ -161,14 +159,14 @@ def _invoices(context: "RequestContext") -> InvoicesDocument:
     )
 
 
-def _answered(service: "RequestService", request: Request, asked: InvoiceAsked) -> Response:
+def _answered(service: RequestService, request: Request, asked: InvoiceAsked) -> Response:
     try:
         return service.answer(request, lambda context: _held(context, request, asked), follows_ledger=False)
     except ConfigError as error:
         return problem_response(409, str(error), reason=WRONG_USAGE)
 
 
-def _held(context: "RequestContext", request: Request, asked: InvoiceAsked) -> InvoiceDocument:
+def _held(context: RequestContext, request: Request, asked: InvoiceAsked) -> InvoiceDocument:
     session, bill = context.whole.session, _bill(asked)
     compared = hold(session, bill, asked.invoice, context.currency, (asked.start, asked.end))
     said, label = answer(compared), label_of_compared(compared)

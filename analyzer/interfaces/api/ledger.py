@@ -344,7 +344,6 @@ def values_of(by: list[Dimension], key: tuple[Any, ...], calendar: Calendar) -> 
 
 
 def _hour_page(context: RequestContext, asked: _HoursAsked) -> HourPage:
-    """Return one page of hours."""
     key, period = context.begin(asked.cursor, (int,), asked.since, asked.until)
     values: dict[str, object] = {
         "start": period.start,

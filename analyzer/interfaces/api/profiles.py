@@ -169,7 +169,6 @@ def _profile_of_run(context: RequestContext, text: str) -> Profile:
 
 
 def _profile_of_set(context: RequestContext, asked: Selected) -> Profile:
-    """Return the profile of the runs that a request selects."""
     period = context.period(asked.since, asked.until)
     chosen = selection(context.session, asked, period)
     held = Selection((*chosen.conditions, "l.run_id IS NOT NULL"), chosen.values, chosen.joins)

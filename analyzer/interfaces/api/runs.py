@@ -164,7 +164,6 @@ def run_routes(service: RequestService) -> APIRouter:
 
 
 def _run_page(context: RequestContext, asked: _RunsAsked) -> RunPage:
-    """Return one page of runs."""
     place = context.place(asked.cursor, (int, str))
     period = place.period if place else None
     if period is None and (asked.since is not None or asked.until is not None):

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.connection import trusting
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.text.words import plain_sentence
-
-if TYPE_CHECKING:
-    from collector.registry import Mails, Queued
+from collector.registry import Mails, Queued
 
 
 class MailError(AnalyzerError):
@@ -216,7 +214,7 @@ def wait_us(attempts: int) -> int:
     return min(LONGEST_WAIT_US, FIRST_WAIT_US << min(attempts - 1, 16))
 
 
-def send_due(mails: "Mails", deliver: _Deliver, clock: Callable[[], int]) -> Round:
+def send_due(mails: Mails, deliver: _Deliver, clock: Callable[[], int]) -> Round:
     """Hand over every mail that is due, one after another; `deliver` raises MailErrors, `clock` gives microseconds.
 
     It ends with the first mail for which the server cannot be reached: the others keep their place in the queue.
@@ -242,7 +240,7 @@ def send_due(mails: "Mails", deliver: _Deliver, clock: Callable[[], int]) -> Rou
     return found
 
 
-def _later(mails: "Mails", mail: "Queued", error: Exception, now: int, found: Round) -> None:
+def _later(mails: Mails, mail: Queued, error: Exception, now: int, found: Round) -> None:
     if mail.attempts >= MOST_ATTEMPTS:
         mails.note(mail, "failed", f"given up after {mail.attempts} attempts: {error}", now)
         found.failed.append(f"{mail.address}: given up after {mail.attempts} attempts: {error}")

@@ -1,14 +1,14 @@
 """The table [mail] of the settings: who sends, through which server, to whom. No password stands in it."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from analyzer.errors import ConfigError
 from analyzer.settings.settings import SITE_ADDRESS
-from analyzer.settings.toml_model import about, read_settings, secret_text
+from analyzer.settings.toml_model import SettingsTable, about, secret_text
 from collector.config import is_loopback
 
 _TABLE = "mail"
@@ -20,8 +20,11 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Z
 
 
 @dataclass(frozen=True, slots=True)
-class MailSettings:
+class MailSettings(SettingsTable):
     """Every key with its default and its help; docs/settings.md is tested against it."""
+
+    table = _TABLE
+    moved = SITE_ADDRESS
 
     sender: str = field(default="", metadata=about("the sender's address; without it, no e-mail is sent"))
     host: str = field(default="", metadata=about("the SMTP server"))
@@ -113,17 +116,6 @@ class MailSettings:
         if not text:
             raise ConfigError(f"[{_TABLE}] password_file {self.password_file} is empty")
         return text
-
-    @classmethod
-    def read(
-        cls, path: Path | None, known: Collection[str], environ: Mapping[str, str] | None = None
-    ) -> "MailSettings":
-        """Return the settings of a file with those tables, or the defaults without one; variables over both.
-
-        Raises:
-            ConfigError: a key is unknown, a value is wrong, or the file cannot be read.
-        """
-        return read_settings(cls, _TABLE, path, known, environ, moved=SITE_ADDRESS)
 
 
 def _address(name: str, text: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.analysis import analyze
@@ -23,12 +23,10 @@ from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout, at_column
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, Span, bring, own
+from collector.prometheus.pull import Progress, Pulled
+from collector.prometheus.survey import Survey
 from collector.store.database import Store
 from collector.store.session import Session
-
-if TYPE_CHECKING:
-    from collector.prometheus.pull import Progress, Pulled
-    from collector.prometheus.survey import Survey
 
 _SOURCE = "prometheus"
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
@@ -37,11 +35,11 @@ _AGENT = "The agent on the hosts would explain most of what is unexplained."
 class Metrics(Protocol):
     """A server of metrics: what it has, and a way to bring it."""
 
-    def look(self, since: int, until: int) -> "Survey":
+    def look(self, since: int, until: int) -> Survey:
         """Return what it has between two times, microseconds UTC."""
         ...
 
-    def pull(self, store: Store, since: int, until: int, found: "Survey", progress: "Progress") -> "Pulled":
+    def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
         """Bring it into the store, day by day."""
         ...
 
@@ -122,7 +120,7 @@ def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) ->
         asked.tell([_AGENT])
 
 
-def _found(asked: ImportOptions, metrics: Metrics) -> "Survey":
+def _found(asked: ImportOptions, metrics: Metrics) -> Survey:
     found = metrics.look(asked.span.since, asked.span.until)
     if not found.gpus:
         raise LedgerError(
@@ -160,7 +158,7 @@ def _tell_placing(asked: ImportOptions, brought: Brought) -> None:
         asked.tell(screen.line(asked.layout, "", f"{counted(count, 'run')} {reason}"))
 
 
-def _pulled(asked: ImportOptions, metrics: Metrics, found: "Survey", store: Store) -> tuple["Pulled", float]:
+def _pulled(asked: ImportOptions, metrics: Metrics, found: Survey, store: Store) -> tuple["Pulled", float]:
     began = asked.monotonic()
 
     def progress(done: int, days: int, _: object) -> None:
@@ -171,7 +169,7 @@ def _pulled(asked: ImportOptions, metrics: Metrics, found: "Survey", store: Stor
     return pulled, asked.monotonic() - began
 
 
-def _tell_pulled(asked: ImportOptions, pulled: "Pulled", seconds: float) -> None:
+def _tell_pulled(asked: ImportOptions, pulled: Pulled, seconds: float) -> None:
     days = len(pulled.days)
     asked.tell([screen.reading_line(asked.layout, days, days, seconds)])
     asked.tell(screen.stored_line(asked.layout, pulled.expected, pulled.stored))

@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.prices.price_book import price_book
@@ -11,9 +10,7 @@ from analyzer.server_client import ask_server_json, of_this_version, typed
 from analyzer.settings.settings import Settings
 from analyzer.sizing.fitting import GpuKind, kinds, read_owned
 from analyzer.sizing.sized import LOOK_BACK_DAYS, PastRun, read_past
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,7 @@ class SizingFacts:
     currency: str
 
 
-def read_known(session: "Session", settings: Settings, prices: Path | None = None) -> SizingFacts:
+def read_known(session: Session, settings: Settings, prices: Path | None = None) -> SizingFacts:
     """Return what a store knows; `prices` goes before the price file of the settings.
 
     Raises:

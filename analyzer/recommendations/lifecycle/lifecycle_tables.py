@@ -96,7 +96,6 @@ def add_word(session: Session, word: Word) -> None:
 
 
 def _new_word_id() -> str:
-    """Return an id that no other word has."""
     return secrets.token_hex(8)
 
 
