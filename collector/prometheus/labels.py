@@ -5,7 +5,7 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -217,6 +217,61 @@ def witness(labels: Labels, of_gpu: bool) -> str:
     """
     told = [f"{name}={labels[name]}" for name in sorted(labels) if is_of_target(name)] if of_gpu else []
     return ",".join(told) or ",".join(f"{name}={labels[name]}" for name in REPLICAS if labels.get(name))
+
+
+_NO_CLUSTER = frozenset({"instance", "endpoint", "service", *REPLICAS})
+# After so much silence a number on a host may be of another GPU: one was swapped, or its exporter counts anew,
+# and may have other labels since.
+_SWAP_SECONDS, _RENUMBER_SECONDS = 600.0, 60.0
+
+
+@dataclass(slots=True)
+class _Numbered:
+    found: Subject
+    labels: Labels
+    heard_at: float
+
+
+class Namesakes:
+    """Hosts whose name stands in several clusters: two GPUs of one number at a time, told apart by a target's label.
+
+    Of such a host that is kept whose label has the value that was heard first.
+    """
+
+    def __init__(self) -> None:
+        self._numbered: dict[tuple[str, int], _Numbered] = {}
+        self._kept: dict[str, tuple[str, str]] = {}  # by host: the label, and its value that counts
+
+    def foreign(
+        self, found: Subject, number: int | None, labels: Callable[[], Labels], now: float = 0.0
+    ) -> tuple[str, str, str] | None:
+        """Return the label by which a series is of another cluster's host than the one that is kept, and both values.
+
+        `number` is that of the GPU that the series is of, `labels` are asked for where they are needed.
+        """
+        if number is not None and not found.key("parent_uuid"):
+            self._note(found, number, labels, now)
+        if (kept := self._kept.get(found.node)) is None:
+            return None
+        value = labels().get(kept[0])
+        return None if value in (None, kept[1]) else (*kept, value)
+
+    def _note(self, found: Subject, number: int, labels: Callable[[], Labels], now: float) -> None:
+        key = found.node, number
+        known = self._numbered.get(key)
+        if known is not None and known.found == found:
+            known.heard_at = now
+            return
+        said, before = labels(), {} if known is None else known.labels
+        apart = [name for name in sorted(said) if is_of_target(name) and before.get(name, said[name]) != said[name]]
+        apart = sorted((name for name in apart if name not in _NO_CLUSTER), key=lambda name: "cluster" not in name)
+        if known is not None and apart:
+            silent = now - known.heard_at
+            if silent < (_SWAP_SECONDS if "cluster" in apart[0] else _RENUMBER_SECONDS):
+                self._kept[found.node] = apart[0], before[apart[0]]
+                return
+        self._kept.pop(found.node, None)
+        self._numbered[key] = _Numbered(found, said, now)
 
 
 def part_of(slot: Slot, labels: Labels) -> str:

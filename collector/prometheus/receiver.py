@@ -26,7 +26,7 @@ from agent.wire.units import MILLISECOND_US
 from collector.errors import BatchError, StoreError
 from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.writer import Writer
-from collector.prometheus.labels import Clusters, target_pod
+from collector.prometheus.labels import Clusters, Namesakes, target_pod
 from collector.prometheus.request import Pending, Sent, Written, sent, temporary
 from collector.prometheus.targets import (
     STREAM,
@@ -93,6 +93,7 @@ class Receiver:
         self._clusters = clusters
         self._exporters: set[tuple[str, str]] = set()  # pods that are targets, by what labels prove
         self._told = LabelMemory(clusters)
+        self._namesakes = Namesakes()
         self._held = 0
         self._held_bytes = 0
         self._held_samples = 0
@@ -196,6 +197,15 @@ class Receiver:
         times = [sample.timestamp for sample in series.samples] or [0]
         if found is None or not self._targets.believes(found, min(times), max(times), now):
             self.counts.left_out += len(series.samples)
+            return
+        of, number = found.components[0].subject, None if found.facts is None else found.facts.index
+        if (apart := self._namesakes.foreign(of, number, series.labels.texts, now)) is not None:
+            label, kept, other = apart
+            pending.refuse(
+                f'there are hosts called {of.node} of {label}="{kept}" and of {label}="{other}", and the latter\'s '
+                f"samples are refused: give its hosts names of their own, by a label node",
+                len(series.samples),
+            )
             return
         target = self._targets.of(found, now)
         if target is None:

@@ -7,6 +7,7 @@ than all of a host's GPUs. The server averages them, and a row of a host then st
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from agent.wire.units import MILLISECOND_US
@@ -14,7 +15,7 @@ from collector.errors import ServerError
 from collector.pipeline.decoding.range_checks import pc
 from collector.prometheus.client import Client, SeriesAnswer, Server
 from collector.prometheus.gathering import repeated_values
-from collector.prometheus.labels import REPLICAS, Labels, Subject, is_of_target, subject, target_pod
+from collector.prometheus.labels import Labels, Namesakes, Subject, gpu_facts, subject, target_pod
 from collector.prometheus.names import RANK, Metric, Slot, catalogue
 from collector.prometheus.pivot import LONGEST_STEP, REACH, commonest_steps, shifted
 
@@ -132,21 +133,15 @@ def _chosen(server: Server, host: str, label: str, values: Sequence[str], cluste
 
 
 _Namesakes = tuple[str, str, Sequence[str]]  # a host, the label that tells its namesakes apart, its values
-_NO_CLUSTER = frozenset({"instance", "endpoint", "service", *REPLICAS})
 
 
 def _namesakes(subjects: Sequence[Subject | None], labels: Sequence[Labels]) -> _Namesakes | None:
     """Return a host that has two GPUs of one number at a time, with the label by which they are of two clusters."""
-    first: dict[tuple[str, str], tuple[Subject, Labels]] = {}
+    known = Namesakes()
     for found, said in zip(subjects, labels, strict=True):
-        if found is None or found.key("parent_uuid") or not said.get("gpu"):
-            continue
-        other, before = first.setdefault((found.node, said["gpu"]), (found, said))
-        if other != found:
-            apart = [name for name in sorted(said) if is_of_target(name) and before.get(name, said[name]) != said[name]]
-            apart = sorted((name for name in apart if name not in _NO_CLUSTER), key=lambda name: "cluster" not in name)
-            if apart:
-                return found.node, apart[0], sorted({one[apart[0]] for one in labels if one.get(apart[0])})
+        apart = None if found is None else known.foreign(found, gpu_facts(said).index, partial(dict, said))
+        if found is not None and apart is not None:
+            return found.node, apart[0], sorted({one[apart[0]] for one in labels if one.get(apart[0])})
     return None
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from collector.prometheus.client import SeriesAnswer
 from collector.prometheus.gathering import Gathering, Witnesses
+from collector.prometheus.labels import Namesakes, Subject
 from collector.prometheus.names import catalogue
 from collector.prometheus.pivot import LONGEST_STEP, REACH
 from collector.prometheus.receiver import Receiver
@@ -157,3 +158,51 @@ def test_an_exporters_own_pod_that_is_learned_holds_nothing_from_then_on(receive
     with writer._store.session() as session:
         assert session.rows("SELECT run_id FROM allocations") == []
     assert len(spans(writer)) == 2
+
+
+def gpu(at: int, number: int, **more: str) -> list[Series]:
+    """Return one scrape of a GPU that has number 0 on host n14."""
+    return [(labels("DCGM_FI_DEV_GPU_UTIL", number) | {"gpu": "0"} | more, [(at, 50.0)])]
+
+
+@pytest.mark.parametrize("label", ["cluster", "k8s_cluster_name", "site"])
+def test_hosts_of_two_clusters_with_one_name_are_refused_and_said_to_be_two(
+    receiver: Receiver, writer: Any, label: str
+) -> None:
+    """As one they would have twice the GPUs, and each other's processors and disks."""
+    at, east, west = began(), {label: "east"}, {label: "west"}
+    answers = []
+    for scraped in range(4):
+        when = at + scraped * STEP
+        host = [({"__name__": "node_memory_MemTotal_bytes", "instance": "n14:9100", "job": "n"} | west, [(when, 9e9)])]
+        answers += [told(receiver, gpu(when, 1, **east)), told(receiver, gpu(when, 2, **west)), told(receiver, host)]
+    assert [one.refused for one in answers[:3]] == [0, 1, 1]
+    assert {one.refused for one in answers[1::3]} == {1}
+    assert f'hosts called n14 of {label}="east" and of {label}="west"' in (answers[1].why or "")
+    told(receiver, gpu(at + 4 * STEP, 2, node="west-n14", **west))
+    with writer._store.session() as session:
+        assert session.rows("SELECT DISTINCT gpu_uuid FROM gpu_samples") == [("GPU-1",)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {}), ({"instance": "a:1"}, {"instance": "b:1"}), ({"cluster": "east"}, {"cluster": "east"})],
+)
+def test_a_gpu_that_took_anothers_number_is_no_other_cluster(
+    receiver: Receiver, before: dict[str, str], after: dict[str, str]
+) -> None:
+    """Where a GPU is lost, an exporter that begins anew counts the others differently."""
+    at = began()
+    assert told(receiver, gpu(at, 1, **before)).refused == 0
+    assert told(receiver, gpu(at + STEP, 2, **after)).refused == 0
+
+
+@pytest.mark.parametrize(
+    ("silent", "label", "is_kept"), [(500.0, "cluster", True), (700.0, "cluster", False), (70.0, "rack", False)]
+)
+def test_a_cluster_that_went_silent_gives_its_hosts_names_back(silent: float, label: str, is_kept: bool) -> None:
+    """The other one then counts, and not for ever nobody."""
+    known, one, other = Namesakes(), *(Subject("gpu_samples", "n", (("gpu_uuid", uuid),)) for uuid in "ab")
+    assert known.foreign(one, 0, lambda: {label: "east"}, 0.0) is None
+    found = known.foreign(other, 0, lambda: {label: "west"}, silent)
+    assert found == ((label, "east", "west") if is_kept else None)
