@@ -55,8 +55,8 @@ SELECT run_id, told_by AS node, min(batch >> 8) AS at_us FROM {place}.allocation
     "hosts_heard": "SELECT node FROM {books}.gpus_sighted UNION SELECT node FROM {own}claims",
     # Where a scheduler calls hosts by other names than they call themselves, nothing follows from the names.
     "vouched": "SELECT DISTINCT run_id FROM {own}scheduled WHERE node IN (FROM {own}hosts_heard)",
-    # Another name of a run is believed of a scheduler, else of hosts that all use it alike, none of which is a stranger
-    # to the run.
+    # Another name of a run is believed of a scheduler, as is a number that it gave again, else of hosts that all use it
+    # alike, none of which is a stranger to the run.
     "names_believed": """
 WITH of_hosts AS (
     SELECT DISTINCT alias_run_id, run_id, told_by AS node FROM {place}.run_aliases WHERE told_by IS NOT NULL
@@ -65,6 +65,9 @@ WITH of_hosts AS (
     WHERE (h.alias_run_id, h.run_id, c.node) NOT IN (FROM of_hosts)
 )
 SELECT DISTINCT alias_run_id, run_id, NULL::VARCHAR AS node FROM {place}.run_aliases WHERE told_by IS NULL
+UNION
+SELECT split_part(run_id, '@', 1), run_id, NULL FROM {place}.allocations
+WHERE told_by IS NULL AND starts_with(run_id, 'slurm/') AND contains(run_id, '@')
 UNION
 SELECT * FROM of_hosts
 WHERE alias_run_id NOT IN (SELECT run_id FROM {own}scheduled) AND (alias_run_id, run_id) NOT IN (FROM disputed)

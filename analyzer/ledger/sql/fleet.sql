@@ -70,6 +70,45 @@ SELECT alias_run_id, run_id, member, CASE WHEN n = 1 THEN 0 ELSE at_us END AS fr
     coalesce(lead(at_us) OVER (PARTITION BY alias_run_id ORDER BY n), 9223372036854775807) AS until_us
 FROM since;
 
+-- A controller that has lost its counter gives numbers again, which hosts tell as they are: whose a number is on which
+-- host from when on, by the scheduler's runs (number@second), else by who runs there; root's are everybody's.
+CREATE OR REPLACE TEMP TABLE numbers_again AS
+WITH of_scheduler AS (
+    SELECT split_part(run_id, '@', 1) AS number, run_id, node, started_at, ended_at FROM allocations
+    WHERE starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm' AND started_at IS NOT NULL
+        AND split_part(run_id, '@', 1) IN (SELECT split_part(run_id, '@', 1) FROM allocations
+            WHERE starts_with(run_id, 'slurm/') AND contains(run_id, '@'))
+), of_users AS (
+    SELECT run_id AS number, min(started_at) OVER (PARTITION BY run_id, user) AS first_at, node, started_at, ended_at,
+        min(started_at) OVER (PARTITION BY run_id) AS number_at
+    FROM allocations WHERE starts_with(run_id, 'slurm/') AND scheduler = 'cgroup' AND user <> 'root'
+        AND started_at IS NOT NULL AND run_id NOT IN (SELECT run_id FROM allocations
+            WHERE starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm')
+    QUALIFY min(user) OVER (PARTITION BY run_id) <> max(user) OVER (PARTITION BY run_id)
+), told AS (
+    FROM of_scheduler
+    UNION ALL SELECT number, number || CASE WHEN first_at > number_at THEN '@' || first_at // 1000000 ELSE '' END, node,
+        started_at, ended_at FROM of_users
+), turns AS (
+    SELECT * FROM told
+    QUALIFY lag(run_id) OVER (PARTITION BY number, node ORDER BY started_at, run_id) IS DISTINCT FROM run_id
+)
+SELECT number, node, run_id, CASE WHEN row_number() OVER w = 1 THEN 0 ELSE started_at END AS from_us,
+    coalesce(lead(started_at) OVER w, 9223372036854775807) AS until_us,
+    (SELECT max(coalesce(t.ended_at, 9223372036854775807)) FROM told t WHERE t.number = turns.number
+        AND t.run_id <> turns.run_id AND t.started_at < turns.started_at) > started_at AS is_beside
+FROM turns WINDOW w AS (PARTITION BY number, node ORDER BY started_at, run_id);
+
+-- Of what is told of runs and no GPU, where no two of a number were there at once.
+-- only with numbers_again
+INSERT INTO other_names
+WITH begun AS (
+    SELECT number, run_id, min(from_us) AS from_us FROM numbers_again
+    WHERE number NOT IN (SELECT number FROM numbers_again WHERE is_beside) GROUP BY ALL
+)
+SELECT number, run_id, NULL, from_us, coalesce(lead(from_us) OVER (PARTITION BY number ORDER BY from_us, run_id),
+    9223372036854775807) FROM begun;
+
 -- The last word on each allocation, clocks of sources ranked: the scheduler before the cgroup before the run itself.
 -- Where the scheduler knows no GPU, its word is of a member (a pod), or of the run on a host.
 CREATE OR REPLACE TEMP TABLE allocation_told AS
@@ -78,12 +117,14 @@ WITH ranked AS (
         WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence
     FROM allocations WHERE started_at IS NOT NULL
 )
-SELECT r.* REPLACE (coalesce(o.run_id, r.run_id) AS run_id),
+SELECT r.* REPLACE (coalesce(g.run_id, o.run_id, r.run_id) AS run_id),
     coalesce(o.member, CASE WHEN r.gpu_uuid IS NULL THEN r.member END, r.node) AS part
 FROM ranked r LEFT JOIN other_names o ON o.alias_run_id = r.run_id AND r.started_at >= o.from_us
     AND r.started_at < o.until_us
+LEFT JOIN numbers_again g ON g.number = r.run_id AND g.node = r.node AND r.started_at >= g.from_us
+    AND r.started_at < g.until_us
 QUALIFY row_number() OVER (
-    PARTITION BY coalesce(o.run_id, r.run_id), coalesce(attempt, 0), coalesce(gpu_uuid, node), CASE
+    PARTITION BY coalesce(g.run_id, o.run_id, r.run_id), coalesce(attempt, 0), coalesce(gpu_uuid, r.node), CASE
         WHEN gpu_uuid IS NULL THEN part END, started_at
     ORDER BY batch DESC, ended_at DESC NULLS LAST) = 1;
 
@@ -196,8 +237,9 @@ SELECT row_number() OVER (ORDER BY run_id) AS rid, run_id FROM (SELECT DISTINCT 
 -- And by every name that hosts may have for it.
 CREATE OR REPLACE TEMP TABLE run_names AS
 SELECT run_id, rid, 0 AS from_us, 9223372036854775807 AS until_us FROM run_keys
+WHERE run_id NOT IN (SELECT alias_run_id FROM other_names WHERE alias_run_id IN (SELECT number FROM numbers_again))
 UNION SELECT o.alias_run_id, k.rid, o.from_us, o.until_us FROM other_names o JOIN run_keys k USING (run_id)
-WHERE o.alias_run_id NOT IN (SELECT run_id FROM run_keys);
+WHERE o.alias_run_id NOT IN (SELECT run_id FROM run_keys) OR o.alias_run_id IN (SELECT number FROM numbers_again);
 
 -- Hosts whose scheduler has ever spoken of them: there, silence about an allocation means that there is none.
 CREATE OR REPLACE TEMP TABLE scheduled_nodes AS

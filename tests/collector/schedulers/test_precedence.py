@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
@@ -83,3 +85,51 @@ def test_a_name_that_is_learned_late_changes_what_was_booked() -> None:
     fleet.add("run_aliases", [{"alias_run_id": "kubernetes/prod/ml.trainer-0", "run_id": uid}])
     fleet.add("run_aliases", [{"alias_run_id": uid, "run_id": "kubernetes/prod/owner"}])
     assert held(fleet) == {"kubernetes/prod/owner": 3600}
+
+
+AGAIN = f"slurm/alpha/7@{(T + 40 * MINUTE) // 1_000_000}"
+PLAIN = "slurm/alpha/7"
+
+
+def told_of_hosts(fleet: Fleet, run_id: str, node: str, start: int, end: int | None) -> None:
+    """Say what accounting does: on which host a job was, and on none of its GPUs."""
+    said = {"run_id": run_id, "node": node, "started_at": start, "ended_at": end, "scheduler": "slurm"}
+    fleet.add("allocations", [said])
+
+
+def test_a_number_that_is_given_again_is_whose_it_then_is_on_hosts_too() -> None:
+    """Cgroups bear the number alone, and so does what a service or a run tells of itself."""
+    fleet = one_gpu()
+    told_of_hosts(fleet, PLAIN, "n1", T, T + 30 * MINUTE)
+    told_of_hosts(fleet, AGAIN, "n1", T + 40 * MINUTE, T + HOUR)
+    fleet.hold(PLAIN, "n1", ["G1"], T, T + 30 * MINUTE, scheduler="cgroup")
+    fleet.hold(PLAIN, "n1", ["G1"], T + 40 * MINUTE + 5 * SECOND, T + HOUR, scheduler="cgroup")
+    served = {"node": "n1", "run_id": PLAIN, "requests": 5}
+    for at in (T + 10 * MINUTE, T + 50 * MINUTE):
+        fleet.add("service_samples", [served | {"started_at": at, "ended_at": at + MINUTE}])
+    assert held(fleet) == {PLAIN: 1800, None: 605, AGAIN: 1195}
+    with fleet.store.session() as session:
+        assert session.rows("SELECT run_id, requests FROM served_amounts ORDER BY ALL") == [(PLAIN, 5), (AGAIN, 5)]
+
+
+@pytest.mark.parametrize("has_own_keys", [False, True])
+def test_a_number_that_two_have_at_once_is_told_apart_by_its_hosts(*, has_own_keys: bool) -> None:
+    """A database was restored while jobs ran: their numbers come again beside them."""
+    of = [{"told_by": node} if has_own_keys else {} for node in ("n1", "n2")]
+    fleet = one_gpu()
+    fleet.own("n2", ["G2"])
+    fleet.sample("n2", "G2", T, T + HOUR)
+    told_of_hosts(fleet, PLAIN, "n1", T, T + HOUR)
+    told_of_hosts(fleet, AGAIN, "n2", T + 40 * MINUTE, T + HOUR)
+    fleet.hold(PLAIN, "n1", ["G1"], T + 50 * MINUTE, T + HOUR, scheduler="cgroup", **of[0])
+    fleet.hold(PLAIN, "n2", ["G2"], T + 41 * MINUTE, T + HOUR, scheduler="cgroup", **of[1])
+    assert held(fleet) == {PLAIN: 600, AGAIN: 1140, None: 3000 + 2460}
+
+
+def test_hosts_alone_tell_a_number_that_is_given_again_by_who_runs_there() -> None:
+    """Without accounting the user says that it is other work; a user.s may be the same, and root is nobody."""
+    fleet = one_gpu(T + 2 * HOUR)
+    for start, user in ((0, "ada"), (20, "ada"), (40, "bob"), (60, "root"), (80, None)):
+        begin = T + start * MINUTE
+        fleet.hold(PLAIN, "n1", ["G1"], begin, begin + 10 * MINUTE, scheduler="cgroup", user=user)
+    assert held(fleet) == {PLAIN: 1200, AGAIN: 1800, None: 4200}
