@@ -133,6 +133,11 @@ _COMMANDS = (  # name, module:function, help
         "GPU memory and price of a model: serving, tuning, training",
     ),
     ("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were requested"),
+    (
+        "capacity quotas",
+        "analyzer.interfaces.cli.report:capacity_quotas",
+        "who waits while whose guaranteed GPUs are unused",
+    ),
     ("capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "which GPUs to own, reserve and rent"),
     (
         "capacity profile",

@@ -24,7 +24,7 @@ from analyzer.interfaces.doctor.examination import Examination, document, examin
 from analyzer.interfaces.doctor.sight import Live, MailSight, Section, Sight
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.ledger.believed import believing
-from analyzer.prices.price_file import MAX_BYTES, PriceFile, PriceFileState
+from analyzer.prices.price_book import MAX_BYTES, PriceFile, PriceFileState
 from analyzer.reports.document import iso
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -25,17 +25,20 @@ from = 2026-07-20
 
 Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived.py, spot.py); what teams are charged is
 [[charge]] (rows.py); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]], [[host]] (non_gpu_rows.py).
+While a server runs another file takes its place whole or not at all; what that changes in closed hours is adjustments.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analyzer.errors import ConfigError
+from analyzer.errors import ConfigError, LedgerError, StaleError
 from analyzer.period import Period
 from analyzer.prices.derived import PRICE_MOST_MICROS, DerivedRow, Owned, PricePart, Reserved
 from analyzer.prices.list_prices import list_prices
@@ -46,6 +49,7 @@ from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 from analyzer.settings.toml_model import Mistakes, read_rows, since, toml_key, until
 from analyzer.text.words import counted, dollars
+from collector.store.power import sync
 
 if TYPE_CHECKING:
     from collector.store.session import Session
@@ -416,3 +420,79 @@ def repriced_words(one: Repriced | None) -> list[str]:
         return [said]
     which = "closed hours" if one.closed_hours == many else f"{one.closed_hours:,} of them are closed,"
     return [f"{said}; {which} keep their figures and get corrections"]
+
+
+MAX_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFileState:
+    """What the file says, the tag of these very bytes, and the version of the prices, which the ledger's hours bear."""
+
+    content: bytes
+    tag: str
+    version: str
+
+
+class PriceFile:
+    """One price file. Safe to use from several threads of one process."""
+
+    def __init__(self, path: Path, currency: str) -> None:
+        self.path = path
+        self._currency = currency
+        self._lock = threading.Lock()
+
+    def told(self) -> PriceFileState:
+        """Return what it says now.
+
+        Raises:
+            ConfigError: it cannot be read, or is wrong.
+        """
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"cannot read {self.path}: {error.strerror}; fix its permissions") from error
+        return self._understood(content)
+
+    def put(self, content: bytes, tag: str, before: Callable[[PriceFileState, PriceFileState], None]) -> PriceFileState:
+        """Put new content in the place of what has this tag, durably; return what it says then.
+
+        `before` is called with what it says now and what it will say, once nothing is wrong with either.
+
+        Raises:
+            ConfigError: the new one is wrong, or counts in another currency than the ledger.
+            StaleError: the file is not the one that has this tag any more.
+            LedgerError: the server may not write there.
+        """
+        with self._lock:
+            now = self.told()
+            if now.tag != tag:
+                raise StaleError(f"{self.path.name} changed since it was read; read it again, and edit that")
+            then = self._understood(content)
+            before(now, then)
+            try:
+                _replace(self.path, content)
+            except OSError as error:
+                raise LedgerError(
+                    f"cannot write {self.path}: {error.strerror}; the server's user must own the file and its folder"
+                    " (of the unit of systemd/: below /var/lib/gpuledger)"
+                ) from error
+            return then
+
+    def _understood(self, content: bytes) -> PriceFileState:
+        book = PriceBook.parse(self.path.name, content, self.path.parent)
+        if book.currency != self._currency:
+            raise ConfigError(f"{self.path.name} is in {book.currency}, the ledger in {self._currency}")
+        return PriceFileState(content, hashlib.sha256(content).hexdigest()[:16], book.version)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, path.stat().st_mode & 0o7777)
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    aside.replace(path.resolve())
+    sync(path.resolve().parent)

@@ -135,6 +135,10 @@ class Settings:
     gates: Path | None = field(
         default=None, metadata=about("the policy file; without it the built-in policy, which names no key")
     )
+    quotas: Path | None = field(
+        default=None,
+        metadata=about("the folder of what kubectl, sshare and sacctmgr print of quotas; without it none is known"),
+    )
     memory_limit: str = field(default="500MB", metadata=about("how much memory DuckDB may take while it analyses"))
     threads: int = field(default=2, metadata=about("how many threads DuckDB may use while it analyses"))
     guards: Guards = field(default=Guards(), metadata=about("the table [placement]"))

@@ -11,9 +11,11 @@ from starlette.responses import Response
 from analyzer.capacity.gate.decided import Decided, Gate, growth_words, headline, line, price_words
 from analyzer.capacity.gate.request_store import KeptRequest, Teller, kept_request, kept_requests, waive
 from analyzer.capacity.gate.text import asked_words, offer_rows, profile_words
-from analyzer.errors import AnalyzerError
+from analyzer.capacity.quotas import as_of_words, waits
+from analyzer.errors import AnalyzerError, ConfigError, LedgerError
 from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.request_service import RequestContext, Scope
+from analyzer.interfaces.questions.fleet_questions import quota_report
 from analyzer.text.words import counted, plain
 from collector.access.gate import body_of, fields_of
 from collector.registry import Registry
@@ -73,6 +75,23 @@ def _list(context: RequestContext, registry: Registry, before: str | None) -> Ma
         "sentence": _sentence(shown, is_all=last is None and before is None),
         "next": f"{last.asked_at}-{last.decided.request_id}" if last else None,
         "json_link": "/v1/capacity-requests",
+        "quotas": _quotas(context),
+    }
+
+
+def _quotas(context: RequestContext) -> Mapping[str, object] | None:
+    """Return who waits while whose guaranteed GPUs are unused, for who may see the fleet, where a site has quotas."""
+    if context.scope.teams is not None or context.reader.settings.quotas is None:
+        return None
+    try:
+        report = quota_report(context.reader)
+    except (ConfigError, LedgerError) as error:
+        return {"waits": [str(error)], "rows": (), "notes": (), "as_of": None}
+    return {
+        "waits": waits(report),
+        "rows": report.balances,
+        "notes": report.notes,
+        "as_of": f"{as_of_words(report)}; {counted(report.free_gpus, 'GPU')} free now",
     }
 
 

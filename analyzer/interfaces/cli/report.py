@@ -18,6 +18,7 @@ from analyzer.interfaces.cli.command import (
     write,
 )
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
+from analyzer.interfaces.questions.fleet_questions import QUOTAS
 from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
 from analyzer.interfaces.questions.question import Question
@@ -141,6 +142,7 @@ runs, report_traffic = _command(RUNS, "runs"), _command(TRAFFIC, "report traffic
 budgets, bill_month = _command(BUDGETS, "bill budgets"), _command(MONTH, "bill month")
 bill_units, bill_anomalies = _command(UNITS, "bill units"), _command(ANOMALIES, "bill anomalies")
 capacity_demand, capacity_portfolio = _command(DEMAND, "capacity demand"), _command(PORTFOLIO, "capacity portfolio")
+capacity_quotas = _command(QUOTAS, "capacity quotas")
 
 
 def _parsed(question: Question[Any], name: str, argv: list[str]) -> argparse.Namespace:

@@ -21,7 +21,7 @@ def test_what_is_declared_is_in_the_registry() -> None:
     modules = [import_module(f"{room.__name__}.{file.stem}") for file in Path(room.__path__[0]).glob("*_questions.py")]
     declared = [each for module in modules for each in vars(module).values() if isinstance(each, Question)]
     assert {each.name for each in declared} == set(QUESTIONS)
-    assert len(QUESTIONS) == 23
+    assert len(QUESTIONS) == 24
 
 
 @pytest.mark.parametrize(

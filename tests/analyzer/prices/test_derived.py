@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from analyzer.errors import ConfigError
 from analyzer.prices.check import complaints
 from analyzer.prices.derived import PricePart, spread_over_hours
-from analyzer.prices.price_book import PriceBook
-from analyzer.prices.price_file import PriceFile
+from analyzer.prices.price_book import PriceBook, PriceFile
 from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import DAY, MONDAY, Fleet
 
