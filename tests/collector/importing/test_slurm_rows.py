@@ -5,6 +5,7 @@ knows, numbers that come again, MIG in types, banners.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 
 import gpuledger
 from collector.errors import FileRefusedError
-from collector.importing.history import zone
+from collector.importing.allocation_file import of_holders
+from collector.importing.history import bring, zone
 from collector.importing.slurm_history import SlurmAnswer, from_files, history
 from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import Job
-from tests.analyzer.ledger.fleet import HOUR, SECOND
+from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND, Fleet
 from tests.collector.importing.accounting import (
     BERLIN,
     COLUMNS,
@@ -403,6 +405,62 @@ def test_text_json_and_rest_tell_the_same_month(site: Site, tmp_path: Path, seed
     found = {way: allocations(site, one) for way, one in told.items()}
     assert found["text"]
     assert all(one == found["text"] for one in found.values())
+
+
+_GPUS = {host: [f"{host}-{index}" for index in range(4)] for host in ("g1", "g2", "g3")}
+_UNTIL = DAY0 + 3 * DAY
+
+
+def seconds_held(bring_to: Callable[[Fleet], object]) -> dict[tuple[str, str, int], int]:
+    """Return the GPU-seconds of each number on each host and hour, by the ledger of a fleet that was told of them."""
+    fleet = Fleet()
+    for host, gpus in _GPUS.items():
+        rows = [{"node": host, "gpu_uuid": gpu, "gpu_index": index} for index, gpu in enumerate(gpus)]
+        fleet.add("inventory", [row | {"started_at": DAY0, "ended_at": DAY0 + SECOND, "sku": "H100"} for row in rows])
+        for gpu in gpus:
+            fleet.sample(host, gpu, DAY0, _UNTIL, every=HOUR)
+    bring_to(fleet)
+    fleet.analyze(now=_UNTIL)
+    with fleet.store.session() as session:
+        rows = session.rows(
+            "SELECT split_part(split_part(run_id, '@', 1), '/', 3), node, hour // 3600000000, sum(milliseconds)::BIGINT"
+            " FROM ledger WHERE run_id IS NOT NULL GROUP BY ALL"
+        )
+    return {(number, host, hour): ms // 1000 for number, host, hour, ms in rows}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_accounting_a_prometheus_labels_and_cgroups_tell_the_same_month(tmp_path: Path, seed: int) -> None:
+    """The hour of each GPU is the same number's, whoever told it; numbers come again for others meanwhile."""
+    records = [one for one in month(seed) if one.gpus == 4]
+    told = read(tmp_path, as_text(records, [*COLUMNS, "AllocTRES"]))
+
+    def by_accounting(fleet: Fleet) -> None:
+        with fleet.store.session() as session:
+            found = history(session, told, "alpha", DAY0, _UNTIL)
+        bring(fleet.store, found)
+
+    def by_labels(fleet: Fleet) -> None:
+        spans = [
+            {"node": one.host, "started_at": one.started * SECOND, "ended_at": one.ended * SECOND} for one in records
+        ]
+        rows = [
+            span | {"hpc_job": str(one.number), "gpu_uuid": gpu}
+            for span, one in zip(spans, records, strict=True)
+            for gpu in _GPUS[one.host]
+        ]
+        bring(fleet.store, of_holders(rows, "alpha", DAY0, _UNTIL))
+
+    def by_cgroups(fleet: Fleet) -> None:
+        for one in records:
+            start, end = one.started * SECOND, one.ended * SECOND
+            run = f"slurm/alpha/{one.number}"
+            fleet.hold(run, one.host, _GPUS[one.host], start, end, scheduler="cgroup", user=one.user, name=None)
+
+    found = [seconds_held(by) for by in (by_accounting, by_labels, by_cgroups)]
+    assert sum(found[0].values()) == sum(4 * (one.ended - one.started) for one in records)
+    assert found[1] == found[0]
+    assert found[2] == found[0]
 
 
 def test_the_command_says_what_became_of_each_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
