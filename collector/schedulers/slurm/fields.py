@@ -80,10 +80,13 @@ def words(value: object) -> tuple[str, ...]:
     "CANCELLED by 1000" is CANCELLED, and "IDLE*" IDLE: what follows is said elsewhere.
     """
     if isinstance(value, str):
-        value = value.replace("|", "+").split("+")
-    if not isinstance(value, (list, tuple)):
-        return ()
-    found = (str(word).split(" ", 1)[0].strip("*~#!%$@^-").upper() for word in value)
+        return _words(tuple(value.replace("|", "+").split("+")))
+    return _words(tuple(map(str, value))) if isinstance(value, (list, tuple)) else ()
+
+
+@lru_cache(10_000)
+def _words(value: tuple[str, ...]) -> tuple[str, ...]:
+    found = (word.split(" ", 1)[0].strip("*~#!%$@^-").upper() for word in value)
     return tuple(word for word in found if word)
 
 
@@ -172,6 +175,7 @@ def _gpu_numbers(inside: str) -> list[int] | None:
 
 MOST_NAMES = 200_000  # of one host list
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
+_ONE_NAME = re.compile(r"[\w.-]+")
 _BETWEEN_NAMES = re.compile(r",(?![^\[]*\])")  # commas outside brackets
 
 
@@ -181,6 +185,8 @@ def host_names(text: str) -> tuple[str, ...]:
     Raises:
         SchedulerError: a bracket is not closed, a range is no range, or it stands for too many.
     """
+    if _ONE_NAME.fullmatch(text):  # as most jobs have
+        return (text,)
     found: list[str] = []
     for part in filter(None, (part.strip() for part in _BETWEEN_NAMES.split(text))):
         pieces = _BRACKETS.split(part)  # text, inside, text, inside, …, text

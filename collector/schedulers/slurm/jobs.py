@@ -182,6 +182,9 @@ _SOURCES: tuple[tuple[str, Callable[[object], object], str, str, str, str], ...]
     ("nodes", _nodes, "nodes", "nodes", "NodeList", "NodeList"),
 )
 _SQUEUE, _SACCT, _SCONTROL, _SACCT_TEXT = range(4)
+# By form what it says, and what of the others is known without it.
+_SAID = [[(field, read, names[form]) for field, read, *names in _SOURCES if names[form]] for form in range(4)]
+_UNSAID = [{field: read(None) for field, read, *names in _SOURCES if not names[form]} for form in range(4)]
 _GpusHeld = tuple[tuple[int, ...] | None, ...]
 
 
@@ -196,10 +199,7 @@ def _job(
 
     The start of a job that waits is a forecast, and so, in the queue, is what it has been allocated.
     """
-    found: dict[str, Any] = {
-        field: read(record.get(names[form]) if names[form] else None) for field, read, *names in _SOURCES
-    }
-    found |= own
+    found: dict[str, Any] = _UNSAID[form] | {field: read(record.get(name)) for field, read, name in _SAID[form]} | own
     states = found.pop("states")
     phase, state = phase_of(states)
     if form in (_SACCT, _SACCT_TEXT):
