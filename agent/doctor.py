@@ -303,7 +303,7 @@ def measure(config: AgentConfig, sources: Sequence[Source], clock: Clock) -> Cos
     for _ in range(_BEATS):
         clock.wait_until(clock.monotonic() + round(_PAUSE_SECONDS * SECOND_US), threading.Event())
         beat = sampler.beat(everything=True)
-        sent += _bytes(config, beat)
+        sent += len(encode(agent=config.node_name, stream="doctor", sequence=0, sent_at=0, tables=tables_of(beat)))
         said += beat
     took = cpu_seconds() - before
     sampler.close()
@@ -315,10 +315,6 @@ def measure(config: AgentConfig, sources: Sequence[Source], clock: Clock) -> Cos
         tables=_newest(said),
         failing=sampler.failing,
     )
-
-
-def _bytes(config: AgentConfig, beat: Sequence[Stamped]) -> int:
-    return len(encode(agent=config.node_name, stream="doctor", sequence=0, sent_at=0, tables=tables_of(beat)))
 
 
 def _newest(said: Sequence[Stamped]) -> Tables:

@@ -45,7 +45,7 @@ def allocations(fleet: Fleet) -> list[Row]:
         if run.plan.started < fleet.site.span and (run.plan.ended is None or run.plan.ended > 0)
         for seat in run.plan.seats
     ]
-    return rows + [_waiting(fleet.site, plan) for plan in fleet.pending]
+    return rows + [_plan(fleet.site, plan) | {"node": None, "pending_reason": "Resources"} for plan in fleet.pending]
 
 
 def node_states(fleet: Fleet) -> list[Row]:
@@ -84,10 +84,6 @@ def _allocation(site: Site, plan: Plan, seat: Seat) -> Row:
         "ended_at": None if plan.ended is None else site.microseconds(plan.ended),
         "exit_status": plan.exit_status,
     }
-
-
-def _waiting(site: Site, plan: Plan) -> Row:
-    return _plan(site, plan) | {"node": None, "pending_reason": "Resources"}
 
 
 def _states(fleet: Fleet, host: Host) -> list[Row]:

@@ -36,7 +36,7 @@ def quota_bound(plan: Plan, horizon: int, rng: np.random.Generator) -> Run:
 
 def _play(plan: Plan, horizon: int, rng: np.random.Generator, loader: Activity, *, busy: float, starved: float) -> Run:
     tape = plan.tape(horizon)
-    working, waiting = _working(loader), _waiting(loader)
+    working, waiting = _working(loader), _host(STALLED.but(memory=gib(71)).being(labels.PREPROCESSING), loader)
     start_up(tape, rng, memory=gib(71), weights=1.6e10, image_seconds=90, again=plan.attempt > 0)
     saved = paused = tape.now
     while tape.running:
@@ -60,10 +60,6 @@ def _working(loader: Activity) -> Activity:
     dense = dense.but(steps=0.021, tokens=_TOKENS_PER_SECOND)
     summing = SPINNING.but(memory=gib(71), fabric=1e9, nvlink=7e10, tokens=_TOKENS_PER_SECOND, steps=0.021)
     return _host(blend((dense, 0.89), (summing, 0.11)), loader)
-
-
-def _waiting(loader: Activity) -> Activity:
-    return _host(STALLED.but(memory=gib(71)).being(labels.PREPROCESSING), loader)
 
 
 # Speech: fine-tuning that waits for the network mount, and a debugging session that nobody gave back.

@@ -364,7 +364,7 @@ class _LostWork:
 
 def broken_signs(session: Session, finding: Finding, period: Period, limits: Thresholds) -> tuple[Sign, ...]:
     """Return the signs of broken GPUs: the driver's word, or the scheduler's and that none of its GPUs answered."""
-    found = _broken(session, finding, period)
+    found = _BrokenGpus(*_kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))
     needed = f"{whole_percent(limits.covered_permille)} or more"
     if finding.cause == "gpu_lost":
         return (_share("lost to the driver", found.lost_ms, found.told_ms, needed, limits.covered_permille),)
@@ -410,7 +410,3 @@ def _share(what: str, part: int | None, whole: int | None, needed: str, mark: in
         return Sign(what, _NOT_REPORTED, needed, None)
     share = 1000 * part // whole
     return Sign(what, f"{whole_percent(share)} of {_hours_words(whole)}", needed, share >= mark)
-
-
-def _broken(session: Session, finding: Finding, period: Period) -> _BrokenGpus:
-    return _BrokenGpus(*_kept_row(session, "findings/explain/broken.sql", _LOST_MINUTES, finding, period))

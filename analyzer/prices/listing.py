@@ -128,7 +128,7 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
         "currency": book.currency,
         "book_version": book.version or None,
         "regions": dict(book.regions.providers),
-        "prices": [_row_json(row) for row in rows],
+        "prices": [_named(row, *_KIND, "micros_per_gpu_hour") | _dated_json(row) for row in rows],
         "derived_prices": [_derived_json(row, now_us) for row in book.derived if _wanted(row.sku, sku)],
         "charges": [_charge_json(one) for one in book.charges],
         "list_prices_on_demand": {
@@ -136,10 +136,6 @@ def price_json(book: PriceBook, sku: str | None, now_us: int) -> dict[str, objec
             for name, prices in ranges.items()
         },
     }
-
-
-def _row_json(row: PriceRow) -> dict[str, object]:
-    return _named(row, *_KIND, "micros_per_gpu_hour") | _dated_json(row)
 
 
 def _derived_json(row: Derived, now_us: int) -> dict[str, object]:

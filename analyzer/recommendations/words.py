@@ -93,13 +93,9 @@ def lines(name: str, of: Placed | Iterable[str], **facts: object) -> tuple[Artef
     return tuple(
         Artefact(form, _Lines().vformat(text, (), facts))
         for form, text in _forms(rows("lines")[name]).items()
-        if form not in _SCHEDULERS or _scheduler_of(form) in known
+        if form not in _SCHEDULERS or ("slurm" if form == "rankfile" else form) in known
     )
 
 
 def _forms(row: Mapping[str, Any]) -> Mapping[Form, str]:
     return {form: text.strip("\n") for form, text in row.items()}  # type: ignore[misc]  # a test holds the table
-
-
-def _scheduler_of(form: str) -> str:
-    return "slurm" if form == "rankfile" else form

@@ -249,17 +249,6 @@ def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
     return {"changes": known, "period": period}
 
 
-def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    return listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN)
-
-
-def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:
-    return {
-        "runs": most_expensive_runs(reader.session, period, _RUNS_SHOWN),
-        "sign": symbol(reader.settings.currency).strip(),
-    }
-
-
 def _look(reader: Reader, _: FleetAsked, period: Period) -> _View:
     unjudged = reader.unjudged(period)
     return {
@@ -276,8 +265,11 @@ _PARTS: dict[str, Callable[[Reader, FleetAsked, Period], _View]] = {
     "headline": _headline,
     "week": _week,
     "chart": _chart,
-    "runs": _runs,
-    "findings": _findings,
+    "runs": lambda reader, _, period: {
+        "runs": most_expensive_runs(reader.session, period, _RUNS_SHOWN),
+        "sign": symbol(reader.settings.currency).strip(),
+    },
+    "findings": lambda reader, _, period: listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN),
     "changed": _changed,
     "advice": _advice,
     "look": _look,

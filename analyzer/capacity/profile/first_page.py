@@ -424,7 +424,11 @@ def first_page_text(first: FirstPage, layout: TextLayout) -> str:
         breakdown_table(first.lines, layout, first.sign, first.went.upper()) if first.lines else [],
         _evidence(first, layout),
         layout.wrap(f"CAVEATS  {' '.join(first.caveats)}", "", " ") if first.caveats else [],
-        _made_lines(first, layout),
+        [
+            *layout.wrap(f"{first.made}; {first.key}", ""),
+            *layout.wrap(f"sha256 {first.sha256}", ""),
+            *layout.wrap("check it: gpuledger capacity profile verify profile.json --keys trusted.toml", ""),
+        ],
     )
     return layout.page([rule, *(line for part in parts if part for line in (*part, rule))])
 
@@ -480,11 +484,3 @@ def _evidence(first: FirstPage, layout: TextLayout) -> list[str]:
     of_all = " (of all runs of the profile)" if first.decided is not None and first.decided.booked else ""
     rows = (layout.labelled(label, text, _LABEL + 2) for label, text in first.evidence)
     return [f"EVIDENCE{of_all}", *(line for row in rows for line in row)]
-
-
-def _made_lines(first: FirstPage, layout: TextLayout) -> list[str]:
-    return [
-        *layout.wrap(f"{first.made}; {first.key}", ""),
-        *layout.wrap(f"sha256 {first.sha256}", ""),
-        *layout.wrap("check it: gpuledger capacity profile verify profile.json --keys trusted.toml", ""),
-    ]

@@ -49,7 +49,7 @@ def energy_words(one: EnergySum, currency: str) -> str:
     words += f": {money(one.cost_micros, currency)}" if one.cost_micros is not None else "; price unknown: no tariff"
     if one.carbon_milligrams is None:
         return f"{words}; carbon unknown: name a country or region as carbon"
-    return f"{words}, {_kg(one.carbon_milligrams)} kg CO2e"
+    return f"{words}, {decimal(nearest(one.carbon_milligrams, _MILLIGRAMS_PER_TENTH_KG), 1)} kg CO2e"
 
 
 def rows_told(one: EnergySum) -> str:
@@ -217,10 +217,6 @@ def _source(row: Tariff) -> str:
 
 def _kwh(millijoules: int) -> str:
     return decimal(nearest(millijoules, _MILLIJOULES_PER_TENTH_KWH), 1)
-
-
-def _kg(milligrams: int) -> str:
-    return decimal(nearest(milligrams, _MILLIGRAMS_PER_TENTH_KG), 1)
 
 
 def _plain(millionths: int) -> str:

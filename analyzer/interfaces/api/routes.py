@@ -203,7 +203,7 @@ def add_api(
     app.add_exception_handler(MeaninglessError, sentences(404, reason=WRONG_USAGE))
     app.add_exception_handler(StoreError, _unreadable)
     app.add_exception_handler(RegistryError, _silent)
-    app.add_exception_handler(BusyError, _busy)
+    app.add_exception_handler(BusyError, lambda _, error: problem_response(503, str(error), {"Retry-After": "5"}))
     return service
 
 
@@ -217,10 +217,6 @@ def _silent(request: Request, error: Exception) -> Response:
     """Say that the registry cannot be asked; what it said of its inside is for the log alone."""
     _LOG.error("%s could not ask the registry: %s", request.url.path, error)
     return problem_response(503, "the registry is not available now; see the server's log", {"Retry-After": "5"})
-
-
-def _busy(_: Request, error: Exception) -> Response:
-    return problem_response(503, str(error), {"Retry-After": "5"})
 
 
 def _api_routes(service: RequestService) -> APIRouter:

@@ -1,6 +1,7 @@
 """Make an e-mail's words from the report of a week: the same lines, sums and sentences that `report` prints."""
 
 import re
+from calendar import month_name
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -61,7 +62,7 @@ def _action(one: Recommendation, amount: str, report: WeekReport, site_url: str 
     linked = site_url and one.finding_ids
     return Action(
         one.id,
-        _owner(one),
+        plain(one.team) if one.actor == "run" and one.team else owner_word(one.actor, "unknown"),
         f"{plain(one.subject)}: {_question(one)}{plain(one.title)}",
         _how(one),
         _evidence(one, report),
@@ -80,10 +81,6 @@ def _question(one: Recommendation) -> str:
     if not one.ends_work:
         return ""
     return "still needed? " if one.kind == "release" else "does its owner agree? "
-
-
-def _owner(one: Recommendation) -> str:
-    return plain(one.team) if one.actor == "run" and one.team else owner_word(one.actor, "unknown")
 
 
 def _how(one: Recommendation) -> tuple[str, ...]:
@@ -111,20 +108,6 @@ def _evidence(one: Recommendation, report: WeekReport) -> str:
 
 _CLEAR_PERMILLE = 950  # of held time measured before a week may be called clear: the coverage a profile needs as well
 _SPREAD = ("useful", "avoidable")  # classes of which every row is shown; of the others the sum, with its parts named
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-)
 
 
 def compose(
@@ -183,10 +166,10 @@ def _is_all_clear(report: WeekReport) -> bool:
 def _days_words(report: WeekReport) -> str:
     """Return the days of a period with their months in full: "9-15 November"."""
     first, last = report.period.first_day, report.period.last_day
-    end = f"{last.day} {_MONTHS[last.month - 1]}"
+    end = f"{last.day} {month_name[last.month]}"
     if (first.year, first.month) == (last.year, last.month):
         return end if first == last else f"{first.day}-{end}"
-    return f"{first.day} {_MONTHS[first.month - 1]} - {end}"
+    return f"{first.day} {month_name[first.month]} - {end}"
 
 
 def _title(report: WeekReport, team: str | None) -> str:

@@ -202,7 +202,7 @@ def read_fleet(reader: Reader) -> FleetReading | None:
         read_recent(session),
         until,
         _known_seconds(session, week),
-        _running(session, hour),
+        int(session.row("SELECT count(DISTINCT run_id) FROM ledger WHERE hour = ?", [hour])[0]),
     )
 
 
@@ -321,10 +321,6 @@ def _known_seconds(session: Session, week: Period) -> dict[str, int]:
         "SELECT status, count(*) FROM ledger_hours WHERE hour >= ? AND hour < ? GROUP BY ALL", [week.start, week.end]
     )
     return dict.fromkeys(STATUSES, 0) | {status: hours * HOUR_SECONDS for status, hours in rows}
-
-
-def _running(session: Session, hour: int | None) -> int:
-    return int(session.row("SELECT count(DISTINCT run_id) FROM ledger WHERE hour = ?", [hour])[0])
 
 
 _LOG = logging.getLogger(__name__)

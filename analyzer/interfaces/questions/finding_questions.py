@@ -65,10 +65,6 @@ def _explain(reader: Reader, request: Request) -> Explained:
     return reader.explain(request.subject, reader.period(request.since, request.until))
 
 
-def _recommend(reader: Reader, request: Request) -> Listed:
-    return _listed(reader, request, reader.offer(reader.period(request.since, request.until)))
-
-
 def _show(reader: Reader, request: Request) -> _ShownAdvice:
     subject = request.subject or ""
     _hint_kind(subject, "f-", "a finding: gpuledger findings explain")
@@ -129,7 +125,7 @@ EXPLAIN = Question(
 )
 RECOMMEND = Question(
     "recommend",
-    _recommend,
+    lambda reader, request: _listed(reader, request, reader.offer(reader.period(request.since, request.until))),
     lambda _: "recommendations",
     lambda listed, request, layout: recommendations_text(listed, layout, request.top),
     lambda listed: {"items": listed.advice if listed.everything else listed.standing},

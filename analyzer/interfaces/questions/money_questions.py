@@ -7,12 +7,12 @@ from typing import Any
 from analyzer.errors import ConfigError
 from analyzer.finops.anomalies import Anomalies, anomalies, anomalies_text
 from analyzer.finops.budgets.budget_file import refuse_unbound
-from analyzer.finops.budgets.month import MonthReport, read_month
+from analyzer.finops.budgets.month import read_month
 from analyzer.finops.budgets.text import budgets_text, over_check
 from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
 from analyzer.finops.charges.sums import Bearer
 from analyzer.finops.demand import Outlook, demand_text, outlook
-from analyzer.finops.non_gpu_costs.costs import Costs, read_costs
+from analyzer.finops.non_gpu_costs.costs import read_costs
 from analyzer.finops.non_gpu_costs.text import costs_data, costs_text
 from analyzer.finops.portfolio import Portfolio, portfolio, portfolio_text
 from analyzer.finops.unit_cost.report import UnitReport, unit_report, with_teams
@@ -24,7 +24,7 @@ from analyzer.ledger.coverage import fleet
 from analyzer.period import Period
 from analyzer.prices.price_book import price_book
 from analyzer.reports.groups import checked_by
-from analyzer.reports.month import MonthPage, month_of
+from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 
@@ -35,14 +35,6 @@ class _AnomalyPage:
 
     teams: Anomalies
     units: UnitReport
-
-
-def _month(reader: Reader, request: Request) -> MonthPage:
-    return month_of(reader, request.since, checked_by(request.by))
-
-
-def _budgets(reader: Reader, request: Request) -> MonthReport:
-    return read_month(reader.session, reader.calendar, reader.settings, request.since)
 
 
 def _units(reader: Reader, request: Request) -> UnitReport:
@@ -82,10 +74,6 @@ def _charges(reader: Reader, request: Request) -> ChargesReport:
     return charges_report(reader.session, reader.settings, reader.period(request.since, request.until), by)
 
 
-def _costs(reader: Reader, request: Request) -> Costs:
-    return read_costs(reader.session, reader.period(request.since, request.until), reader.settings)
-
-
 def _over(report: Mapping[str, Any]) -> Sequence[str]:
     every = (*report["lines"], *report["projects"], report["fleet"])
     refuse_unbound(report["period"]["label"], report["currency"], [line["budget"] for line in every])
@@ -95,7 +83,7 @@ def _over(report: Mapping[str, Any]) -> Sequence[str]:
 
 MONTH = Question(
     "month",
-    _month,
+    lambda reader, request: month_of(reader, request.since, checked_by(request.by)),
     lambda found: found.week.period.label,
     lambda found, request, layout: month_text(found, layout, request.top),
     about="A calendar month: the bill, targets, budgets (2026-11).",
@@ -103,7 +91,7 @@ MONTH = Question(
 )
 BUDGETS = Question(
     "budgets",
-    _budgets,
+    lambda reader, request: read_month(reader.session, reader.calendar, reader.settings, request.since),
     lambda found: f"budgets of {found.period.label}",
     lambda found, request, layout: budgets_text(found, layout, request.top),
     about="Budgets and forecast: limits, spend to date, and the forecast for the month.",
@@ -164,7 +152,7 @@ _CHARGES = Question(
 )
 COSTS = Question(
     "costs",
-    _costs,
+    lambda reader, request: read_costs(reader.session, reader.period(request.since, request.until), reader.settings),
     lambda found: f"costs {found.period.label}",
     lambda found, _, layout: costs_text(found, layout),
     costs_data,

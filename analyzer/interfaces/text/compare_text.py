@@ -128,7 +128,7 @@ def comparison_rows(found: Comparison) -> list[_Row]:
     rows: list[_Row] = _time_rows(sides)
     rows += _both("cost", [_cost(found, side) for side in sides])
     if found.unit in _PER:
-        rows += _both(found.unit, [_units(side) for side in sides])
+        rows += _both(found.unit, [None if side.units is None else f"{_a_run(side, side.units):,}" for side in sides])
         per = f"{'cost per' if found.is_priced else 'GPU-hours per'} {_PER[found.unit][1]}"
         rows += _both(per, [_per(found, side) for side in sides])
     return rows
@@ -186,10 +186,6 @@ def _hours(side: ComparedSide, decimals: int) -> dict[str, int]:
 def _cost(found: Comparison, side: ComparedSide) -> str | None:
     cost = side.breakdown.cost_micros
     return None if cost is None else money(_a_run(side, cost), found.currency)
-
-
-def _units(side: ComparedSide) -> str | None:
-    return None if side.units is None else f"{_a_run(side, side.units):,}"
 
 
 def _per(found: Comparison, side: ComparedSide) -> str | None:

@@ -280,7 +280,7 @@ def rack_matrix(runs: Iterable[RunTraffic], places: Mapping[str, HostLocation], 
         ends = names[here], names[there]
         found[ends][0] += whole
         found[ends][1] += estimated
-    racks = sorted(set(names.values()), key=_order)
+    racks = sorted(set(names.values()), key=lambda name: (name == ELSEWHERE, name.endswith(" racks more"), name))
     return RackMatrix(tuple(racks), {ends: RackCell(*amounts) for ends, amounts in found.items() if amounts[0]})
 
 
@@ -300,10 +300,6 @@ def _folded(racks: set[str], sums: Mapping[tuple[str, str], list[int]], most: in
     ranked = sorted(racks - {ELSEWHERE}, key=lambda rack: (-moved[rack], rack))
     shown, rest = ranked[: most - 2], ranked[most - 2 :]
     return {rack: rack for rack in (*shown, ELSEWHERE)} | dict.fromkeys(rest, f"{len(rest):,} racks more")
-
-
-def _order(name: str) -> tuple[bool, bool, str]:
-    return name == ELSEWHERE, name.endswith(" racks more"), name
 
 
 _HOSTS_MOST = 8

@@ -41,10 +41,6 @@ def _micros(entry: TomlEntry, per_gb: str) -> int:
     return entry.micros(per_gb if entry.has(per_gb) else per_gib)
 
 
-def _sides(entry: TomlEntry, key: str) -> int:
-    return _SIDES[one_of(_SIDES)(entry, key)]
-
-
 _AMOUNTS = ("{money}_per_gb", "{money}_per_gib")
 
 
@@ -56,7 +52,7 @@ class Tariff:
     between: str = field(metadata=toml_key(read=one_of(_BETWEEN)))
     micros: int = field(metadata=toml_key(*_AMOUNTS, read=_micros))
     per_bytes: int = field(metadata=toml_key(*_AMOUNTS, read=lambda entry, per_gb: GB if entry.has(per_gb) else GIB))
-    sides: int = field(metadata=toml_key("charged_to", read=_sides))
+    sides: int = field(metadata=toml_key("charged_to", read=lambda entry, key: _SIDES[one_of(_SIDES)(entry, key)]))
     starts_at: int = field(metadata=since())
     ends_at: int | None = field(metadata=until())
     as_of: date

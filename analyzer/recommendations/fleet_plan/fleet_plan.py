@@ -120,7 +120,7 @@ class _Placed:
             "held": len(self.now.held[run]),
             "before": len(before),
             "racks_before": ", ".join(before),
-            "racks_after": _racks_told(after),
+            "racks_after": f"one rack, {after[0]}," if len(after) == 1 else f"{len(after)} racks",
             "nodes": ", ".join(target.nodes),
             "after": ", ".join(after),
         }
@@ -216,10 +216,6 @@ class _Placed:
 
 def _racks(place: Placement | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rack for rack in place.racks if rack is not None)) if place else ()
-
-
-def _racks_told(racks: tuple[str, ...]) -> str:
-    return f"one rack, {racks[0]}," if len(racks) == 1 else f"{len(racks)} racks"
 
 
 def _priced(milliseconds: int, over_us: int, losses: list[Loss]) -> Range | None:

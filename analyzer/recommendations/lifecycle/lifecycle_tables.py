@@ -95,10 +95,6 @@ def add_word(session: Session, word: Word) -> None:
     session.load("recommendation_words", _SAID, [astuple(word)])
 
 
-def _new_word_id() -> str:
-    return secrets.token_hex(8)
-
-
 def _row(one: Prediction) -> tuple[object, ...]:
     lists = (json.dumps(one.finding_ids), json.dumps(one.run_ids), json.dumps(one.nodes))
     saves = (json.dumps(one.saves_milliseconds), None if one.saves_micros is None else json.dumps(one.saves_micros))
@@ -187,7 +183,7 @@ def decide(
         )
         prediction = book[by_id([_InBook(one) for one in book], recommendation_id, absent).id]
     word = Word(
-        _new_word_id(),
+        secrets.token_hex(8),
         prediction.recommendation_id,
         prediction.id,
         decision,

@@ -208,7 +208,7 @@ def case_of(found: Realised) -> CalibrationCase | None:
 
     All that could be told count, those too where no effect was shown: else only the lucky ones would.
     """
-    prediction, when = found.prediction, _month(found.prediction.span.end)
+    prediction, when = found.prediction, f"{local(found.prediction.span.end - 1, 'UTC'):%Y-%m}"
     if found.micros is not None and prediction.saves_micros is not None:
         lost = prediction.lost.micros
         saves, came = prediction.saves_micros, found.micros.likely
@@ -297,7 +297,3 @@ def _weekly(one: LifecycleStatus, found: Outcome, held: int | None) -> Weekly | 
     week = one.prediction.weekly(held)
     low, high = found.effect.by_t.sure.saved()
     return Weekly(round(week * found.effect.saved), round(week * low), round(week * high))
-
-
-def _month(moment_us: int) -> str:
-    return f"{local(moment_us - 1, 'UTC'):%Y-%m}"

@@ -22,7 +22,7 @@ NO_TIMES = "its stack reports no first-token times"
 def cores(site: Site, placed: Placed, per_gpu: int) -> Constraint:
     """Say whether each of a run's hosts has the cores that it would have for each GPU."""
     told, held = [], True
-    for node, gpus in zip(placed.hosts, _on(placed), strict=True):
+    for node, gpus in zip(placed.hosts, placed.gpus_on or (placed.gpus_per_host,) * len(placed.hosts), strict=True):
         host, left = site.hosts.get(node), site.cores_left(node, placed.run_id)
         if host is None or host.cpu_cores is None:
             return Constraint("cores", None, f"{node}: unknown")
@@ -160,7 +160,3 @@ def latency(site: Site, runs: Iterable[Placed], after_seconds: float | None, tol
 
 def _is_out(host: Host) -> bool:
     return host.state in ("drained", "reserved", "down")
-
-
-def _on(placed: Placed) -> tuple[int, ...]:
-    return placed.gpus_on or (placed.gpus_per_host,) * len(placed.hosts)
