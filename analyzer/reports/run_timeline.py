@@ -4,8 +4,6 @@ A signal has a line with the spread of its ranks (GPUs, disks, workers), and one
 for the width of the screen come from the store's tiers; only what the eye can tell apart is sent.
 """
 
-import csv
-import io
 import json
 import threading
 import time
@@ -27,6 +25,7 @@ from analyzer.period import WINDOW_MS
 from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
+from analyzer.text.table import csv_text
 from collector.lake.series import Series, Subject, TableExtent, gpus_of_run, series
 from collector.store.session import Session
 from collector.tier_tables import tiered
@@ -400,20 +399,18 @@ def as_json(zoom: RunTimeline) -> str:
 
 def as_csv(zoom: RunTimeline) -> str:
     """Return the numbers of what is shown: a row a point of the signals, with the states of the stretch it lies in."""
-    out = io.StringIO()
-    writer = csv.writer(out)
     named = [f"{lane.title} {how} ({lane.unit})" for lane in zoom.lanes for how in ("mean", "least", "most")]
-    writer.writerow(["from", *(band.label for band in zoom.ribbon.bands), *named])
+    head = ["from", *(band.label for band in zoom.ribbon.bands), *named]
     if not zoom.lanes:
-        for place, at in enumerate(zoom.ribbon.starts):
-            writer.writerow([iso(at), *(band.shares[place] for band in zoom.ribbon.bands)])
-        return out.getvalue()
+        starts = enumerate(zoom.ribbon.starts)
+        return csv_text(head, ([iso(at), *(band.shares[n] for band in zoom.ribbon.bands)] for n, at in starts))
+    rows = []
     step = max(lane.step for lane in zoom.lanes)
     for at in range(min(lane.start for lane in zoom.lanes), zoom.end, step):
         within = [n for n, start in enumerate(zoom.ribbon.starts) if start <= at < start + zoom.ribbon.step]
         states = [band.shares[within[0]] if within else None for band in zoom.ribbon.bands]
-        writer.writerow([iso(at), *states, *(value for lane in zoom.lanes for value in _at(lane, at))])
-    return out.getvalue()
+        rows.append([iso(at), *states, *(value for lane in zoom.lanes for value in _at(lane, at))])
+    return csv_text(head, rows)
 
 
 def _at(lane: Lane, at: int) -> list[float | None]:

@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeVar
 
 from agent.wire.units import HOUR_MS, MICROS
+from analyzer.period import local
 from analyzer.text.layout import TextLayout, cut
 from analyzer.text.words import (
     UNKNOWN,
@@ -39,7 +40,8 @@ Row = TypeVar("Row")
 # A spreadsheet takes a cell that begins so for a formula; the wide forms are taken for them by some.
 # https://owasp.org/www-community/attacks/CSV_Injection
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-_BLANKS = dict.fromkeys([*range(32), 0x7F, 0x85, 0x2028, 0x2029], " ")
+_BLANKS = dict.fromkeys([*range(32), 0x7F, 0x85, 0xA0, 0x202F, 0x2028, 0x2029], " ")
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +165,44 @@ def csv_table(columns: Sequence[TableColumn[Row]], rows: Iterable[Row]) -> str:
     )
 
 
-def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV below their head; None is an empty cell, and no text is a formula."""
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[object]], end: str = "\n") -> str:
+    """Return rows as CSV below their head, as all of ours are; None is an empty cell, and no text is a formula."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
+    writer = csv.writer(out, lineterminator=end)
+    writer.writerow(map(_cell, head))
     for row in rows:
         writer.writerow([_cell(value) for value in row])
     return out.getvalue()
+
+
+def for_spreadsheet(text: str) -> str:
+    """Return a CSV that a person opens: Excel takes what is not ASCII for the machine's own letters without a mark."""
+    return text if text.isascii() else f"{_BYTE_ORDER_MARK}{text}"
+
+
+def with_readable(
+    head: Sequence[str], rows: Iterable[Sequence[object]], currency: str, timezone: str
+) -> tuple[list[str], list[list[object]]]:
+    """Return a table with what people compute with after its exact columns: money, hours and times, by their names."""
+    told = [(place, *found) for place, name in enumerate(head) if (found := _readable(name, currency, timezone))]
+    wide = [
+        [*row, *(None if (value := row[place]) is None else write(value) for place, _, write in told)] for row in rows
+    ]
+    return [*head, *(name for _, name, _ in told)], wide
+
+
+def _readable(name: str, currency: str, timezone: str) -> tuple[str, Callable[[Any], object]] | None:
+    """Return how a column of millionths, of milliseconds of GPU time or of microseconds UTC is called and written."""
+    parts = name.split("_")
+    for unit, told, write in (
+        ("micros", currency.lower(), money_digits), ("ms", "gpu_hours", hours_digits),
+        ("milliseconds", "gpu_hours", hours_digits),
+    ):  # fmt: skip
+        if unit in parts:
+            return "_".join(told if part == unit else part for part in parts), write
+    if parts[-1] == "us":
+        return name.removesuffix("_us"), lambda at: local(at, timezone).isoformat(timespec="seconds")
+    return None
 
 
 @lru_cache(maxsize=8192)
@@ -213,7 +245,7 @@ def _exact(column: TableColumn[Row], row: Row) -> object:
 
 def _cell(value: object) -> object:
     if isinstance(value, str):
-        return safe_cell(plain(value))
+        return safe_cell(plain(value, len(value)))
     return decimal_digits(value) if isinstance(value, Decimal) else value
 
 

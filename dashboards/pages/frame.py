@@ -60,6 +60,7 @@ def asset(name: str) -> bytes | None:
         "plotly.min.js": [PLOTLY],
         "page.js": [DRAW, _STATIC / "page.js"],
         "timeline.js": [_STATIC / "timeline.js"],
+        "sort.js": [_STATIC / "sort.js"],
         "copy.js": [_STATIC / "copy.js"],
         "forms.js": [_STATIC / "forms.js"],
         "page.css": [
@@ -286,5 +287,5 @@ def _ways(here: str | None, *, whole_site: bool) -> list[Way]:
 @lru_cache(maxsize=1)
 def _version() -> str:
     """Return a word that changes with our files, so that browsers keep them until then."""
-    names = ("plotly.min.js", "page.js", "timeline.js", "copy.js", "forms.js", "page.css")
+    names = ("plotly.min.js", "page.js", "timeline.js", "sort.js", "copy.js", "forms.js", "page.css")
     return f"{zlib.crc32(b''.join(asset(name) or b'' for name in names)):08x}"

@@ -27,7 +27,7 @@ from analyzer.interfaces.api.request_service import RequestContext, RequestServi
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Period, local
 from analyzer.reports.reader import Reader
-from analyzer.text.table import csv_text
+from analyzer.text.table import csv_text, for_spreadsheet, with_readable
 from analyzer.text.words import counted, days, moment_words, plain
 from collector.background import IS_OWN_SENDER
 from dashboards.disk_cache import PageRecord
@@ -407,11 +407,12 @@ class ReadPages:
             return Response(f"there is no sheet {name!r}; there are {known}\n", _NOT_FOUND, STRICT, "text/plain")
         try:
             with self._service.context(Scope.of(request.scope)) as context:
-                made = sheets[name](context)
+                made, settings = sheets[name](context), context.reader.settings
+                table = with_readable(made.head, made.rows, settings.currency, settings.timezone)
         except (LedgerError, ConfigError, BusyError) as error:
             return Response(f"{error}\n", _status_of(error), STRICT, "text/plain; charset=utf-8")
         kept = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(csv_text(made.head, made.rows), media_type=_CSV, headers=STRICT | kept)
+        return Response(for_spreadsheet(csv_text(*table)), media_type=_CSV, headers=STRICT | kept)
 
 
 def _status_of(error: Exception) -> int:

@@ -42,12 +42,21 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-const FIGURE = /^[+\-−]?[\d.,]*%?$/;
+// As csv_text of analyzer/text/table.py: no spreadsheet may compute a name, what is a figure is one, without its sign and
+// separators, and letters beyond ASCII need a mark.
+const FORMULA = /^\s*[=+\-@＝＋－＠]/;
+const FIGURE = /^[+\-−]?[$€£¥₩]?\d[\d,]*(\.\d+)?$/;
+const BLANK = /[\u0000-\u001f\u007f\u0085\u00a0\u202f\u2028\u2029]/g;
+
+function csvCell(text) {
+  const flat = text.replace(BLANK, " ");
+  if (FIGURE.test(flat)) return flat.replace(/[,$€£¥₩+]/g, "").replace("−", "-");
+  return '"' + (FORMULA.test(flat) ? "'" + flat : flat).replace(/"/g, '""') + '"';
+}
 
 function sheet(rows) {
-  const safe = (text) => (/^[=+\-@]/.test(text) && !FIGURE.test(text) ? "'" + text : text); // no spreadsheet may compute a name
-  const cell = (text) => '"' + safe(text).replace(/"/g, '""') + '"';
-  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  const made = rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+  return /[^\u0000-\u007f]/.test(made) ? "\ufeff" + made : made;
 }
 
 function rowsOf(table) {
@@ -77,29 +86,6 @@ function taken(name, rows) {
   return made;
 }
 
-// Lists are sorted where they stand by a click on a heading: figures the largest first, then turned round.
-function sortable(table) {
-  const heads = [...table.tHead.rows[0].cells].filter((each) => !each.querySelector("a"));
-  heads.forEach((head) => {
-    const way = button(head.textContent, () => sort(table, head));
-    way.className = "sorts";
-    head.replaceChildren(way);
-  });
-}
-
-function sort(table, head) {
-  const body = table.tBodies[0];
-  const text = (row) => row.cells[head.cellIndex]?.textContent.trim() ?? "";
-  const figure = (row) => Number.parseFloat(text(row).replace(/[^\d.\-−]/g, "").replace("−", "-"));
-  const figures = head.classList.contains("number");
-  const falling = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") === "ascending" : figures;
-  const value = (row) => (Number.isNaN(figure(row)) ? -Infinity : figure(row));
-  const rising = figures ? (one, other) => value(one) - value(other) : (one, other) => text(one).localeCompare(text(other));
-  body.append(...[...body.rows].sort((one, other) => (falling ? -1 : 1) * rising(one, other)));
-  table.querySelectorAll("[aria-sort]").forEach((each) => each.removeAttribute("aria-sort"));
-  head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-}
-
 function enhance(root) {
   root.querySelectorAll("[data-chart]").forEach((holder) => inView.observe(holder));
   root.querySelectorAll("table[data-csv]").forEach((table) => {
@@ -107,7 +93,7 @@ function enhance(root) {
     if (table.caption) table.caption.append(made);
     else table.parentElement.before(made);
   });
-  root.querySelectorAll("table.names:not(.runs)").forEach(sortable);
+  arranged(root); // sort.js
   root.querySelectorAll(".advice pre").forEach((lines) => {
     const made = button("Copy", () => copy(made, lines)); // copy.js
     made.setAttribute("aria-live", "polite");

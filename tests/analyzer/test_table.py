@@ -1,5 +1,7 @@
 """A table is its columns, declared once: paper and CSV say the same."""
 
+import csv
+import io
 from collections.abc import Sequence
 
 from analyzer.text.layout import TextLayout
@@ -12,10 +14,12 @@ from analyzer.text.table import (
     bar_column,
     csv_table,
     csv_text,
+    for_spreadsheet,
     money_of,
     name_column,
     paper_lines,
     spark_column,
+    with_readable,
 )
 
 Line = tuple[str, int | None, int | None]
@@ -98,3 +102,29 @@ def test_the_last_column_is_a_paragraph_where_a_table_wraps() -> None:
         "        word word word",
         "  ov…   ",
     ]
+
+
+def test_every_text_of_a_sheet_is_one_that_no_spreadsheet_computes() -> None:
+    """Heads too: a team may be called anything, and is a column somewhere."""
+    starts = ("=", "+", "-", "@", "＝", "＋", "－", "＠", " =", "\u00a0=", "\u202f@")
+    cells = [f"{start}1+1" for start in starts]
+    rows = list(csv.reader(io.StringIO(csv_text(cells, [cells]))))
+    assert all(cell.startswith("'") for row in rows for cell in row)
+    assert not {"\u00a0", "\u202f"} & set(csv_text(cells, [cells]))
+
+
+def test_a_sheet_has_what_people_compute_with_beside_what_is_exact() -> None:
+    """Finance does not divide by a million first; what is not known stays empty."""
+    head = ("run_id", "started_us", "milliseconds", "useful_ms", "cost_micros", "micros_per_gpu_hour")
+    rows = [("r", 0, 3_600_000, 1_800_000, 2_600_001, None), ("s", None, None, None, None, 1)]
+    names, wide = with_readable(head, rows, "EUR", "Europe/Berlin")
+    assert names[6:] == ["started", "gpu_hours", "useful_gpu_hours", "cost_eur", "eur_per_gpu_hour"]
+    text = csv_text(names, wide)
+    assert "r,0,3600000,1800000,2600001,,1970-01-01T01:00:00+01:00,1,0.5,2.600001,\n" in text
+    assert "s,,,,,1,,,,,0.000001\n" in text
+
+
+def test_what_excel_would_read_in_letters_of_its_own_bears_a_mark() -> None:
+    """And a program that reads plain ASCII meets none."""
+    assert for_spreadsheet("a,b\n") == "a,b\n"
+    assert for_spreadsheet("Müller\n").encode().startswith(b"\xef\xbb\xbf")

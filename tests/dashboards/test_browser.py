@@ -81,6 +81,59 @@ def test_a_list_is_sorted_by_a_click_on_its_heading(browser: Browser, demo_fleet
     visit.close()
 
 
+SORTED = (
+    "/?week=2026-W46", "/findings?week=2026-W46", "/money?week=2026-W46", "/placement?week=2026-W46", "/health",
+    "/compare?before={earlier}&after={later}", RUN,
+)  # fmt: skip
+_UNSORTED = """
+() => [...document.querySelectorAll("main table")]
+    .filter((each) => each.tHead && each.tBodies[0]?.rows.length > 1 && !each.matches(".went, .matrix, .runs"))
+    .filter((each) => ![...each.rows].some((row) => [...row.cells].some((cell) => cell.colSpan > 1)))
+    .filter((each) => each.tHead.querySelector("th:not(.share, :has(button))"))
+    .map((each) => each.outerHTML.slice(0, 200))
+"""
+
+
+def test_every_table_sorts_and_a_link_keeps_its_order(browser: Browser, demo_fleet: str) -> None:
+    """By a button that is told to who cannot see it; who opens the link sees it as it was sorted, its total last."""
+    known = httpx.get(f"{demo_fleet}/v1/runs").json()["items"]
+    names = {"earlier": known[0]["run_id"], "later": known[1]["run_id"]}
+    for path in SORTED:
+        visit = Visit(browser, demo_fleet + path.format(**names))
+        visit.settle()
+        assert visit.page.evaluate(_UNSORTED) == [], path
+        visit.close()
+    visit = Visit(browser, f"{demo_fleet}/?week=2026-W46")
+    visit.settle()
+    table = visit.page.locator("#week table:has(caption:text('By team'))")
+    table.locator("thead th", has_text="useful").locator("button").click()
+    address, shown = visit.page.url, table.inner_text()
+    assert "order=by-team." in address
+    assert table.locator("tbody tr").last.inner_text().startswith("total")
+    visit.close()
+    again = Visit(browser, address)
+    again.settle()
+    table = again.page.locator("#week table:has(caption:text('By team'))")
+    assert table.inner_text() == shown
+    assert table.locator("th[aria-sort=descending]").inner_text().startswith("useful")
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "figure"),
+    [
+        ("1,234.5", 1234.5), ("$9,452", 9452), ("-", None), ("unknown", None), ("−12.5%", -12.5), ("-$3", -3),
+        ("70 h 30 min", 253_800), ("45 min 00 s", 2700), ("1.5 GB", 1.5e9), ("900 MB", 9e8), ("8 of 8", 8),
+        ("≥12.00", 12), ("3.91 billion", 3.91e9), ("2 × H100-80GB", 2), ("+0.3", 0.3), ("12 s ago", 12),
+    ],
+)  # fmt: skip
+def test_a_cell_is_sorted_by_what_it_comes_to(browser: Browser, demo_fleet: str, text: str, figure: float) -> None:
+    """Amounts in other units stand beside each other: 900 MB is less than 1.5 GB."""
+    visit = Visit(browser, f"{demo_fleet}/findings")
+    assert visit.page.evaluate("text => figureOf(text)", text) == figure
+    visit.close()
+
+
 def test_what_is_picked_out_of_the_grid_stands_in_the_address(browser: Browser, demo_fleet: str) -> None:
     """A link in a chat shows the state and the node that were talked about."""
     visit = Visit(browser, f"{demo_fleet}/?at=week")
@@ -208,4 +261,18 @@ def test_a_run_gives_out_its_numbers_its_advice_and_its_profile(browser: Browser
     with page.expect_download() as download:
         page.click("#profile-said a >> nth=1")
     assert '"signature"' in Path(download.value.path()).read_text("utf-8")
+    visit.close()
+
+
+@pytest.mark.parametrize("path", ["/?week=2026-W46", "/findings?week=2026-W46", "/placement?week=2026-W46", "/health"])
+def test_on_a_phone_every_figure_of_a_row_is_in_sight_under_its_heading(
+    browser: Browser, demo_fleet: str, path: str
+) -> None:
+    """What is too wide folds: nobody looks for a column that he does not know to be there."""
+    visit = Visit(browser, demo_fleet + path, 390)
+    visit.settle()
+    wide = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    assert visit.page.evaluate(wide) == 0
+    bare = "[...document.querySelectorAll('.folds td:not(:first-child)')].filter((e) => !e.dataset.label).length"
+    assert visit.page.evaluate(bare) == 0
     visit.close()

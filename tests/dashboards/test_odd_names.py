@@ -27,7 +27,7 @@ ODD = (
 PAGES = (
     "/", "/runs?week=2026-W46", "/runs/slurm/alpha/81234", "/findings?week=2026-W46", "/findings/f-7kq2?week=2026-W46",
     "/recommendations?week=2026-W46", "/money?week=2026-W46", "/placement?week=2026-W46", "/requests", "/health",
-    "/compare?before=81001&after=81234",
+    "/compare?before=81001&after=81234", "/?week=2026-W46&at=week", f"/?week=2026-W46&at=week&node=1{LONG}",
 )  # fmt: skip
 
 
@@ -35,6 +35,20 @@ _NARROWEST = """
 () => {
     const names = [...document.querySelectorAll("main .name.long")].filter((each) => each.offsetWidth);
     return names.length ? Math.min(...names.map((each) => each.offsetWidth)) : null;
+}
+"""
+
+
+# A name in a table or a heading that no filter has had a hand in.
+_BARE = """
+(most) => {
+    const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    for (let each = texts.nextNode(); each; each = texts.nextNode()) {
+        const word = each.data.split(" ").find((one) => one.length > most);
+        const place = each.parentElement.closest("td, th, h1, h2, h3, .nodechip");
+        if (word && place && !each.parentElement.closest("pre, code, .name, .unseen")) return word;
+    }
+    return null;
 }
 """
 
@@ -55,6 +69,9 @@ def site() -> Iterator[str]:
                 session.execute(
                     "UPDATE runs SET name = ?, team = ?, project = ? WHERE run_id = ?", [name, team, name, run_id]
                 )
+            nodes = session.rows("SELECT DISTINCT node FROM ledger ORDER BY node")
+            for n, (node,) in enumerate(nodes):
+                session.execute("UPDATE ledger SET node = ? WHERE node = ?", [f"{n}{ODD[n % len(ODD)]}", node])
         with served(create_server(config, store, source)) as client:
             yield str(client.base_url).rstrip("/")
 
@@ -69,6 +86,8 @@ def test_a_page_is_as_wide_as_its_window(browser: Browser, site: str, width: int
         narrow = visit.page.evaluate(_NARROWEST)
         assert narrow is None or narrow > 40, f"{path}: a name is squeezed to {narrow} pixels"
         assert visit.page.locator("main b", has_text="bold").count() == 0, path
+        bare = visit.page.evaluate(_BARE, NAME_SHOWN * 2)
+        assert not bare, f"{path}: a name stands whole in the line, {bare[:60]}"
         if shown > width:
             wide[path] = shown
         visit.close()

@@ -229,7 +229,7 @@ def test_the_list_says_what_is_open_and_who_can_act(client: httpx.Client) -> Non
     page = whole(client, "/?week=2026-W46")
     assert "Findings (16, 16 still open; estimated waste $9,225.66)" in page
     assert "closed 18 Nov 00:00" in page
-    assert "<td>team-nlp</td><td>open, new</td>" in page
+    assert "team-nlp</bdi></td><td>open, new</td>" in page
 
 
 def test_figures_of_long_ago_say_so(client: httpx.Client) -> None:

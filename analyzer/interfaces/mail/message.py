@@ -9,7 +9,6 @@ multipart/mixed             where there is a file to attach
     text/csv                the week's teams, its findings
 """
 
-import csv
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
-from io import StringIO
 from operator import itemgetter
 
 from analyzer.errors import ConfigError
@@ -30,12 +28,13 @@ from analyzer.reports.week import WeekReport
 from analyzer.text.layout import TextLayout, at_ends
 from analyzer.text.table import (
     TableColumn,
+    csv_text,
     decimal_digits,
+    for_spreadsheet,
     hours_digits,
     money_digits,
     name_column,
     paper_lines,
-    safe_cell,
 )
 from analyzer.text.words import plain, plain_sentence
 
@@ -190,13 +189,8 @@ def _finding(one: Finding, report: WeekReport) -> list[str]:
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; no cell begins as a formula does."""
-    out = StringIO()
-    file = csv.writer(out, lineterminator="\r\n")
-    file.writerow(head)
-    for row in rows:
-        file.writerow([safe_cell(plain_sentence(cell)) for cell in row])
-    return out.getvalue()
+    """Return a table for a spreadsheet."""
+    return for_spreadsheet(csv_text(head, ([plain_sentence(cell) for cell in row] for row in rows), "\r\n"))
 
 
 def _hours(milliseconds: int) -> str:
