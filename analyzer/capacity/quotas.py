@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from analyzer.capacity.planner.amounts import amount
+from analyzer.capacity.planner.ledger import read_queue
 from analyzer.errors import ConfigError
 from analyzer.queries.statements import statements
 from analyzer.settings.bounded import strict_json, yaml_said
@@ -311,8 +312,14 @@ def read_use(session: Session, now_us: int) -> tuple[Use, ...]:
     Raises:
         StoreError: the store does not answer.
     """
-    (query,) = statements("capacity/quota_use.sql")
-    return tuple(Use(*row) for row in session.rows(query, {"end": now_us}))
+    found: dict[tuple[str | None, str | None, str | None], list[int]] = {}
+    for account, queue, qos, gpus in session.rows(statements("capacity/waiting.sql")[1], {"end": now_us}):
+        found.setdefault((account, queue, qos), [0, 0, 0])[0] += gpus
+    for run in read_queue(session, now_us):
+        use = found.setdefault((run.account, run.queue, run.qos), [0, 0, 0])
+        use[1] += run.gpus
+        use[2] += 1
+    return tuple(Use(*key, *use) for key, use in found.items())
 
 
 def balanced(quotas: Quotas, uses: Sequence[Use], free_gpus: int, fleet_gpus: int) -> QuotaReport:

@@ -1,12 +1,22 @@
 """What a task file leaves to the ledger, looked up: durations of recurring jobs, and the inventory's nodes."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, StockNode
+from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, QueuedRun, StockNode
 from analyzer.capacity.planner.plan import Plan
-from analyzer.capacity.planner.problem import Amount, Duration, Node, Problem, Task, UnseenError, lacks_parts
+from analyzer.capacity.planner.problem import (
+    Amount,
+    Duration,
+    Node,
+    Problem,
+    ProblemError,
+    Task,
+    UnseenError,
+    lacks_parts,
+)
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
 from analyzer.text.words import counted, plain, plain_sentence
@@ -107,7 +117,7 @@ class LookedUp:
     """A task file whose problem can be made, and what of the ledger is in it.
 
     `runs_of` are the histories behind a task's durations, by its name and the nodes' kind. `left_out` are nodes of the
-    inventory that the plan may not use, each with why.
+    inventory that the plan may not use, and runs of the queue that it cannot place, each with why.
     """
 
     file: TaskFile
@@ -123,7 +133,7 @@ class LookedUp:
 
 def asks_ledger(file: TaskFile) -> bool:
     """Return whether a task file leaves anything to the ledger."""
-    return file.nodes is None or bool(file.histories)
+    return file.nodes is None or bool(file.histories) or file.has_queue
 
 
 def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
@@ -145,12 +155,61 @@ def look_up(ledger: Ledger, file: TaskFile) -> LookedUp:
     answers = _Answers(ledger)
     of_task = {task.name: answers.of_task(task, nodes) for task in file.tasks if _is_asked(task)}
     tasks = tuple(_timed(task, of_task.get(task.name, ())) for task in file.tasks)
+    if file.has_queue:
+        taken = {task.name for task in file.tasks}
+        for run in ledger.queue():
+            task = Task(_name_in_queue(run, taken), 0, 0, None, gpus=run.gpus, history=run.name or run.run_id)
+            found, placed = _queued(answers, replace(file, nodes=nodes), task, run)
+            if isinstance(placed, Task):
+                of_task[task.name] = found
+                tasks = (*tasks, placed)
+            else:
+                left_out = (*left_out, LeftOut(task.name, placed))
+        if len(tasks) > len(file.tasks):
+            runs = counted(len(tasks) - len(file.tasks), "run")
+            left_out = (*left_out, LeftOut("queue", f"cores and memory of {runs} that wait are not known"))
+        if not tasks:
+            raise ConfigError("queue: no run waits that a plan could place, and the file has no tasks")
     return LookedUp(
         replace(file, tasks=tasks, nodes=nodes),
         answers.histories,
         tuple((name, kind, history) for name, found in of_task.items() for kind, history in found),
         left_out,
     )
+
+
+def _name_in_queue(run: QueuedRun, taken: set[str]) -> str:
+    """Return what a run that waits is called in a plan: its name and its number, or its whole id."""
+    name = f"{run.name or 'run'} {run.run_id.rpartition('/')[2]}"
+    name = run.run_id if name in taken else name
+    taken.add(name)
+    return name
+
+
+def _queued(
+    answers: "_Answers", file: TaskFile, task: Task, run: QueuedRun
+) -> tuple[list[tuple[str | None, History]], Task | str]:
+    """Return a run of the queue as a task with its histories, or why it is none.
+
+    It takes as long as runs of its name took, on kinds of GPU on which they were seen, else as its time limit allows.
+    What cores and memory it will ask for no scheduler tells, so that it counts its GPUs alone.
+    """
+    histories: list[tuple[str | None, History]] = []
+    with suppress(UnseenError):
+        histories = answers.of_task(task, file.nodes or ())
+    if not histories and run.time_limit_seconds is None:
+        return [], "it waits, has no time limit, and no runs of its name say how long it takes"
+    limit = (
+        Duration(run.time_limit_seconds, run.time_limit_seconds, run.time_limit_seconds)
+        if run.time_limit_seconds
+        else None
+    )
+    timed = _timed(task, histories) if histories else replace(task, duration=limit, history=None)
+    try:
+        replace(file, tasks=(timed,)).problem()
+    except ProblemError as error:
+        return [], f"it waits, and none of these nodes will do: {error}"
+    return histories, timed
 
 
 def _nothing(left_out: Sequence[LeftOut]) -> str:

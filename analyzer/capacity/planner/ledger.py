@@ -130,8 +130,23 @@ class StockNode:
         return max(0, self.memory_bytes - sum(amount or 0 for amount in held) - (self.memory_busy_bytes or 0))
 
 
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """A run that waits for GPUs. None is not known; `submitted_at` is microseconds UTC, `priority` its scheduler's."""
+
+    run_id: str
+    name: str | None
+    account: str | None
+    queue: str | None
+    qos: str | None
+    gpus: int
+    time_limit_seconds: int | None
+    priority: float | None
+    submitted_at: int | None
+
+
 class Ledger(Protocol):
-    """Whoever can say both.
+    """Whoever can say all of it.
 
     Raises (of each method):
         UnseenError: there are too few runs of the name on that kind of GPU.
@@ -143,6 +158,9 @@ class Ledger(Protocol):
 
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
+
+    def queue(self) -> tuple[QueuedRun, ...]:
+        """Return the runs that wait for GPUs, by their scheduler's priority, then as they were submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +186,13 @@ class ServerLedger:
         with of_this_version(self.address):
             nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
             return nodes
+
+    def queue(self) -> tuple[QueuedRun, ...]:
+        """Return the runs that wait for GPUs, by their scheduler's priority, then as they were submitted."""
+        document = ask_server_json(self.address, NODES_PATH)
+        with of_this_version(self.address):
+            runs: tuple[QueuedRun, ...] = typed(tuple[QueuedRun, ...], document.get("queue"))
+            return runs
 
 
 LEAST_RUNS = 5  # fewer have no tenth: their P10 and P90 would be two runs, whatever they were
@@ -203,6 +228,10 @@ class StoreLedger:
     def nodes(self) -> tuple[StockNode, ...]:
         """Return the nodes with what is free of them now."""
         return read_stock(self.session, ledger_end(self.session))
+
+    def queue(self) -> tuple[QueuedRun, ...]:
+        """Return the runs that wait for GPUs, by their scheduler's priority, then as they were submitted."""
+        return read_queue(self.session, ledger_end(self.session))
 
 
 def read_history(session: Session, name: str, gpus: int, sku: str | None = None) -> History:
@@ -283,6 +312,16 @@ def _where(one: _RunCount) -> str:
 
 def _gpus(count: int) -> str:
     return counted(count, "GPU") if count else "no GPU"
+
+
+def read_queue(session: Session, now_us: int) -> tuple[QueuedRun, ...]:
+    """Read the runs that wait for GPUs at a moment, as their scheduler would begin them.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    waiting, _ = statements("capacity/waiting.sql")
+    return tuple(QueuedRun(*row) for row in session.rows(waiting, {"end": now_us}))
 
 
 def read_stock(session: Session, now_us: int) -> tuple[StockNode, ...]:

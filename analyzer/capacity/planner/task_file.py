@@ -8,6 +8,7 @@
       cross_rack: 250 MB/s           # directly, across racks
       storage: 20 GB in 30 min       # written to network storage and read from there
       path: direct                   # between nodes: direct, or storage
+    queue: true                      # optional: the runs that wait for GPUs, by the ledger, are tasks too
     nodes:                           # by name; or `nodes: inventory`, or `nodes: {inventory: [group, …]}`
       gpuA: {rack: A, cpus: 16, memory: 128 GB, gpus: 1, sku: H100-80GB, hbm: 80 GB}   # of what the plan may use
       ssdA: {rack: A, group: C, cpus: 32, memory: 128 GB, ssd: 2 TB, price_per_hour: 1.20, available_from: in 2 h}
@@ -92,6 +93,7 @@ class TaskFile:
     deadline_seconds: int | None
     inventory_groups: tuple[str, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
+    has_queue: bool = False  # the runs that wait are tasks too
 
     @property
     def histories(self) -> tuple[str, ...]:
@@ -276,6 +278,12 @@ def _as_it_is(value: object) -> object:
     return value
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise must_be("true or false", value)
+    return value
+
+
 def _after(value: object) -> dict[str, int] | tuple[str, ...]:
     """Return what a task waits for: of a list names alone, of a table the bytes of each edge."""
     return (
@@ -366,8 +374,10 @@ class _Reading:
             "start": ("start", _as_it_is), "finish_by": ("finish_by", self.clock.until),
             **{key: (key, _as_it_is) for key in ("network", "nodes", "tasks")},
             **dict.fromkeys(("licenses", "licences"), ("licences", _licences)), "speed": ("speeds", _speeds),
+            "queue": ("has_queue", _flag),
         }  # fmt: skip
-        found = self.fields(self.where, top, columns, ("nodes", "tasks"))
+        with_queue = isinstance(top, Mapping) and top.get("queue") is True
+        found = self.fields(self.where, top, columns, ("nodes",) if with_queue else ("nodes", "tasks"))
         network = self.fields(f"{self.where}, network", found.get("network", {}), _NETWORK)
         nodes, groups = self.nodes(found.get("nodes", {}))
         tasks = {
@@ -386,6 +396,7 @@ class _Reading:
             deadline_seconds=found.get("finish_by"),
             licences=found.get("licences", ()),
             inventory_groups=groups,
+            has_queue=found.get("has_queue", False),
         )
 
     def nodes(self, values: object) -> tuple[dict[str, dict[str, Any]] | None, tuple[str, ...]]:

@@ -190,10 +190,25 @@ class StockTold(Model):
     memory_busy_bytes: int | None
 
 
+class QueuedTold(Model):
+    """A run that waits for GPUs. null is not known."""
+
+    run_id: str
+    name: str | None
+    account: str | None
+    queue: str | None
+    qos: str | None
+    gpus: int
+    time_limit_seconds: int | None
+    priority: float | None = Field(description="The scheduler's own number.")
+    submitted_at: int | None
+
+
 class StockDocument(Document):
-    """Every host of the last day of the ledger, by name."""
+    """Every host of the last day of the ledger, by name, and the runs that wait, in their scheduler's order."""
 
     nodes: list[StockTold]
+    queue: list[QueuedTold]
 
 
 class SizingDocument(Document):
@@ -249,8 +264,11 @@ def _stock_document(context: RequestContext) -> StockDocument:
     Raises:
         LedgerError: the ledger is empty.
     """
-    nodes = StoreLedger(context.session).nodes()
-    return StockDocument(**context.head(), nodes=[StockTold.model_validate(node) for node in nodes])
+    ledger = StoreLedger(context.session)
+    nodes = [StockTold.model_validate(node) for node in ledger.nodes()]
+    return StockDocument(
+        **context.head(), nodes=nodes, queue=[QueuedTold.model_validate(run) for run in ledger.queue()]
+    )
 
 
 def _sizing_document(context: RequestContext) -> SizingDocument:

@@ -13,7 +13,7 @@ from anyio import from_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
-from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode
+from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, QueuedRun, StockNode
 from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.routes import add_api
@@ -203,6 +203,13 @@ class SiteLedger:
         with _of_this_release():
             nodes: tuple[StockNode, ...] = typed(tuple[StockNode, ...], document.get("nodes"))
             return nodes
+
+    def queue(self) -> tuple[QueuedRun, ...]:
+        """Return the runs that wait for GPUs. Raises LedgerError: the ledger is empty, or it is refused."""
+        document = self._asked(NODES_PATH, {})
+        with _of_this_release():
+            runs: tuple[QueuedRun, ...] = typed(tuple[QueuedRun, ...], document.get("queue"))
+            return runs
 
     def _asked(self, path: str, query: Query) -> dict[str, Any]:
         return from_thread.run(self.site.ask, path, query, self.shown)

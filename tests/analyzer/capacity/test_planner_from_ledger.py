@@ -15,7 +15,8 @@ from analyzer.capacity.planner.ledger import (
     read_stock,
 )
 from analyzer.capacity.planner.problem import Network, Node, Task
-from analyzer.capacity.planner.task_file import TaskFile
+from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.task_file import TaskFile, read_tasks
 from analyzer.errors import ConfigError
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.coverage import ledger_end
@@ -148,6 +149,78 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
         assert afar.history("nightly", 1) == here.history("nightly", 1, "H100") == afar.history("nightly", 1, SKU)
         with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed"):
             afar.history("nightly", 2)
+
+
+QUEUE = """
+start: 2025-11-11T00:00
+queue: true
+nodes: inventory
+"""
+
+
+@pytest.fixture(scope="module")
+def queued() -> Store:
+    """Return the small site's ledger with five runs that wait, one that was withdrawn and one that began."""
+    fleet = Fleet()
+    base = {"scheduler": "slurm", "submitted_at": MONDAY + 20 * HOUR, "queue": "gpu", "account": "vision"}
+    waits = [
+        {"run_id": "slurm/a/21", "name": "nightly", "requested_gpus": 1},
+        {"run_id": "slurm/a/22", "name": "big", "requested_gpus": 2, "time_limit_seconds": 7200.0, "priority": 9.0},
+        {"run_id": "slurm/a/23", "name": "blind", "requested_gpus": 1},
+        {"run_id": "slurm/a/24", "name": "huge", "requested_gpus": 64, "time_limit_seconds": 7200.0},
+        {"run_id": "slurm/a/25", "name": "array", "requested_gpus": 1, "time_limit_seconds": 60.0},
+        {"run_id": "slurm/a/25_1", "name": "array", "requested_gpus": 1, "time_limit_seconds": 60.0},
+        {"run_id": "slurm/a/26", "name": "gone", "requested_gpus": 1, "ended_at": MONDAY + 21 * HOUR},
+        {"run_id": "slurm/a/long", "name": "long", "requested_gpus": 2},
+    ]
+    fleet.add("allocations", [base | one for one in waits])
+    fill(fleet)
+    return fleet.store
+
+
+def test_what_waits_is_planned_without_a_file_of_it(queued: Store) -> None:
+    """The scheduler's order first; as long as such runs took, else the time limit; what cannot be placed is told."""
+    with queued.session() as session:
+        file = read_tasks(QUEUE, MONDAY + DAY, "UTC", "queue.yaml")
+        looked = look_up(StoreLedger(session), file)
+    assert [(task.name, task.gpus) for task in looked.file.tasks] == [
+        ("big 22", 2),
+        ("nightly 21", 1),
+        ("array 25_1", 1),
+    ]
+    big, nightly, _ = looked.file.tasks
+    assert big.duration is not None
+    assert (big.duration.p50_seconds, [duration.p50_seconds for _, duration in nightly.durations]) == (7200, [1800])
+    why = {one.node: one.why for one in looked.left_out if one.why.startswith("it waits")}
+    assert why["blind 23"] == "it waits, has no time limit, and no runs of its name say how long it takes"
+    assert LeftOut("queue", "cores and memory of 3 runs that wait are not known") in looked.left_out
+    assert why["huge 24"].startswith("it waits, and none of these nodes will do: ")
+    answer = solve(looked.file.problem(), 1)
+    assert [one.task for one in answer.plan.placements if one.node == "g0" and not one.start_seconds] == ["big 22"]
+
+
+def test_a_file_has_tasks_beside_the_queue(queued: Store) -> None:
+    """One of the same name keeps it; without any run that waits and any task there is no plan."""
+    tasks = "tasks: {big 22: {cpus: 1, memory: 1 GB, gpu: 1, duration: 1 h}}"
+    with queued.session() as session:
+        file = read_tasks(QUEUE + tasks, MONDAY + DAY, "UTC", "queue.yaml")
+        names = [task.name for task in look_up(StoreLedger(session), file).file.tasks]
+    assert names == ["big 22", "slurm/a/22", "nightly 21", "array 25_1"]
+    with pytest.raises(ConfigError, match=r"queue.*must be true or false"):
+        read_tasks(QUEUE.replace("true", "all") + tasks, MONDAY + DAY, "UTC", "queue.yaml")
+
+
+def test_a_ledger_where_nobody_waits_has_no_queue_to_plan(session: Session) -> None:
+    """It says so, and is no empty plan."""
+    with pytest.raises(ConfigError, match="queue: no run waits that a plan could place, and the file has no tasks"):
+        look_up(StoreLedger(session), read_tasks(QUEUE, MONDAY + DAY, "UTC", "queue.yaml"))
+
+
+def test_a_server_tells_its_queue_too(queued: Store) -> None:
+    """A plan from afar knows what waits as one beside the store does."""
+    config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+    with served(create_server(config, queued)) as client, queued.session() as session:
+        assert ServerLedger(str(client.base_url)).queue() == StoreLedger(session).queue() != ()
 
 
 @pytest.mark.parametrize("what", ["history", "nodes"])
