@@ -45,6 +45,7 @@ BOOKINGS: tuple[Booking, ...] = (
         "not measured",
         "unknown",
         "platform",
+        holder_hidden="holder unknown",
         agent_down="agent silent",
         gap="gap",
         never_seen="never seen",

@@ -326,6 +326,7 @@ class ProcessSource:
         self._register = register or Register()
         self._submissions = Submissions(proc, self._register.place.cluster)
         self._last: _Pass | None = None
+        self._unseen: frozenset[int] = frozenset()
         self._holders = Holders(proc, state_file)
 
     def read(self) -> Reading:
@@ -369,7 +370,9 @@ class ProcessSource:
         booked = frozenset[int]().union(*(tree.booked for tree in found.values()))
         now = _Pass(read_at, table, read_io(self._proc, booked), self._run_counters(claims))
         spending = _spending(self._last, now)
-        self.unseen, self.left_out = len(roots - claims.keys()), left_out + table.left_out
+        unseen, before = roots - claims.keys(), self._unseen
+        self.unseen, self.left_out, self._unseen = len(unseen), left_out + table.left_out, unseen
+        hidden = {one.gpu_uuid for one in holders if one.pid in unseen & before}  # others may just have ended
         rows = {
             "process_samples": [
                 _tree_row(key, tree, claims[tree.root], held.get(key, ()), table, spending)
@@ -377,7 +380,7 @@ class ProcessSource:
             ],
             "run_samples": self._run_rows(claims, now, spending.elapsed_seconds),
             **self._register.update(
-                gpu_processes(holders, claims), self._now(), self._submissions.names(table.processes)
+                gpu_processes(holders, claims), self._now(), self._submissions.names(table.processes), hidden
             ),
         }
         self._last = now

@@ -242,6 +242,9 @@ def gpu_processes(holders: Sequence[GpuProcess], claims: Mapping[int, Claim]) ->
     ]
 
 
+HIDDEN = "hidden"  # in place of a process: there is one, and who it is cannot be seen
+
+
 class Register:
     """Keeps who holds what, and tells it as rows of `allocations` and `run_aliases`.
 
@@ -259,9 +262,16 @@ class Register:
         self._holdings = Holdings(state_file)
         self._readings = 0
 
-    def update(self, processes: Iterable[GpuUser], now: int, names: Mapping[str, Meant] | None = None) -> Reading:
+    def update(
+        self,
+        processes: Iterable[GpuUser],
+        now: int,
+        names: Mapping[str, Meant] | None = None,
+        hidden: Collection[str] = (),
+    ) -> Reading:
         """Return the edges since the last update. `now` is in microseconds UTC, `names` what else names stand for.
 
+        GPUs with a holder whom nobody can see, `hidden`, are held by nobody who is known, and not by nobody.
         At the very start providers may need a moment: until they have been heard, nothing is said to be given back.
         """
         told = self._providers.told().held
@@ -271,7 +281,10 @@ class Register:
         seen, aliases = list(processes), self._providers.aliases
         aliases.learn({**_jobs(seen), **(names or {})})
         aliases.learn(_pods(told, _by_uid(seen, self.place.node), aliases.runs))
-        held = combined([*told, *map(_process_hold, seen)], aliases.runs)
+        known = [*told, *map(_process_hold, seen)]
+        nobody_known = Attribution(f"process/{self.place.node}/{HIDDEN}", "process")
+        unknown = [GpuHold(gpu, nobody_known) for gpu in hidden if all(gpu != one.gpu_uuid for one in known)]
+        held = combined([*known, *unknown], aliases.runs)
         rows: Reading = {"allocations": self._holdings.update(held.values(), now, self._providers.awaited)}
         named = aliases.rows()
         return {**rows, "run_aliases": named} if named else rows

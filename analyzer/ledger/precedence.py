@@ -48,6 +48,7 @@ UNWORKED = (
     _Unworked("up = false", "broken", "'gpu_lost'"),
     _Unworked("host_state = 'down' AND up IS NULL", "broken", "'node_down'"),
     _Unworked("is_holder_lost", "unobserved", "'records_lost'"),
+    _Unworked("rid IS NULL AND is_holder_hidden", "unobserved", "'holder_hidden'"),
     _Unworked("rid IS NULL AND (up OR is_scheduled)", "unallocated", "'free'"),
     # Silence is not idleness: where nobody was asked, the driver's last word is no state.
     _Unworked("up IS NULL AND is_sample_lost", "unobserved", "'records_lost'"),

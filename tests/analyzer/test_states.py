@@ -18,6 +18,7 @@ unobserved     agent_down          unknown    platform
 unobserved     gap                 unknown    platform
 unobserved     never_seen          unknown    platform
 unobserved     records_lost        unknown    platform
+unobserved     holder_hidden       unknown    platform
 starting       image_pull          overhead   platform
 starting       model_load          overhead   run
 starting       warm_up             overhead   run

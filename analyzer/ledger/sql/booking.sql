@@ -50,6 +50,8 @@ WITH rest AS (
         u.uuid IN (SELECT gpu_uuid FROM seen) AS is_seen, b.ms >= $gap_ms AS is_long,
         s.rid IS NULL AND EXISTS (SELECT 1 FROM lost_spans l WHERE l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms
             AND l.until_ms >= b.bucket_ms) AS is_holder_lost,
+        s.rid IS NULL AND EXISTS (SELECT 1 FROM hidden_holds h WHERE h.uid = s.uid
+            AND h.from_ms < b.bucket_ms + $bucket_ms AND h.until_ms > b.bucket_ms) AS is_holder_hidden,
         EXISTS (SELECT 1 FROM lost_spans l WHERE NOT l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms
             AND l.until_ms >= b.bucket_ms) AS is_sample_lost
     FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0

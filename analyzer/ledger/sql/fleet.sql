@@ -116,6 +116,7 @@ WITH ranked AS (
     SELECT *, CASE coalesce(scheduler, split_part(run_id, '/', 1))
         WHEN 'process' THEN 3 WHEN 'declared' THEN 2 WHEN 'cgroup' THEN 1 ELSE 0 END AS precedence
     FROM allocations WHERE started_at IS NOT NULL
+        AND NOT (starts_with(run_id, 'process/') AND ends_with(run_id, '/hidden'))
 )
 SELECT r.* REPLACE (coalesce(g.run_id, o.run_id, r.run_id) AS run_id),
     coalesce(o.member, CASE WHEN r.gpu_uuid IS NULL THEN r.member END, r.node) AS part
@@ -216,6 +217,13 @@ LEFT JOIN inventory_now i ON i.gpu_uuid = e.uuid
 LEFT JOIN inventory_now p ON p.gpu_uuid = e.owner_uuid
 LEFT JOIN (SELECT sku, max(power_limit_watts) AS limit_watts FROM inventory_now GROUP BY sku) m ON m.sku = i.sku
 LEFT JOIN boards b ON b.sku = i.sku AND b.limit_watts = usual_limit(i.sku, i.power_limit_watts);
+
+-- Where a process was that its host could not see, and so nobody knows who held the GPU.
+CREATE OR REPLACE TEMP TABLE hidden_holds AS
+SELECT u.uid, a.started_at // 1000 AS from_ms, coalesce(a.ended_at, (SELECT until_us FROM known)) // 1000 AS until_ms
+FROM allocations a JOIN units u ON u.uuid = a.gpu_uuid
+WHERE starts_with(a.run_id, 'process/') AND ends_with(a.run_id, '/hidden')
+QUALIFY row_number() OVER (PARTITION BY a.run_id, a.gpu_uuid, a.started_at ORDER BY a.batch DESC) = 1;
 
 CREATE OR REPLACE TEMP TABLE node_gpus AS SELECT DISTINCT n.node, u.gid FROM units u JOIN nodes n USING (nid);
 

@@ -45,7 +45,10 @@ def test_processes_that_are_not_seen_are_counted_and_nobody_s(container: Path, a
     source = ProcessSource(lambda: told([holder(GPU, HOST_PID, 2**30)]), attribution, lambda: 1, proc=container)
     reading = source.read()
     assert source.unseen == 1
-    assert {name: rows for name, rows in reading.items() if rows} == {}
+    assert {name: rows for name, rows in reading.items() if rows} == {}, "it may just have ended"
+    (held,) = source.read()["allocations"]
+    assert (held["run_id"], held["gpu_uuid"], held["scheduler"]) == ("process//hidden", GPU, "process")
+    assert source.read()["allocations"] == []
 
 
 def test_the_kubelet_still_says_who_holds_what(

@@ -133,3 +133,15 @@ def test_hosts_alone_tell_a_number_that_is_given_again_by_who_runs_there() -> No
         begin = T + start * MINUTE
         fleet.hold(PLAIN, "n1", ["G1"], begin, begin + 10 * MINUTE, scheduler="cgroup", user=user)
     assert held(fleet) == {PLAIN: 1200, AGAIN: 1800, None: 4200}
+
+
+def test_who_cannot_be_seen_is_nobody_known_and_not_nobody() -> None:
+    """A GPU whose process its host's /proc hides is not free; where somebody is known, it is that one's."""
+    fleet = one_gpu()
+    fleet.hold("process/n1/hidden", "n1", ["G1"], T, T + 40 * MINUTE, scheduler="process", name=None)
+    fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 10 * MINUTE)
+    assert held(fleet) == {"slurm/alpha/1": 600, None: 3000}
+    nobody = {key: ms // 1000 for key, ms in fleet.states().items() if key[0] in ("unobserved", "unallocated")}
+    assert nobody == {("unobserved", "holder_hidden"): 1800, ("unallocated", "free"): 1200}
+    with fleet.store.session() as session:
+        assert session.rows("SELECT run_id FROM runs") == [("slurm/alpha/1",)]
