@@ -423,11 +423,11 @@ def seconds_held(bring_to: Callable[[Fleet], object]) -> dict[tuple[str, str, in
     bring_to(fleet)
     fleet.analyze(now=_UNTIL)
     with fleet.store.session() as session:
-        rows = session.rows(
+        found = session.rows(
             "SELECT split_part(split_part(run_id, '@', 1), '/', 3), node, hour // 3600000000, sum(milliseconds)::BIGINT"
             " FROM ledger WHERE run_id IS NOT NULL GROUP BY ALL"
         )
-    return {(number, host, hour): ms // 1000 for number, host, hour, ms in rows}
+    return {(number, host, hour): ms // 1000 for number, host, hour, ms in found}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
