@@ -36,6 +36,8 @@ class RunWindow:
     spinning_gpus: int = 0  # GPUs that did so throughout
     stuck_gpus: int | None = None  # the most GPUs that did so at once for whole minutes, and for how long together
     stuck_ms: int | None = None
+    stuck_on_ms: int | None = None  # beyond the end of the hour, and how many of the run's GPUs are gone then
+    gone_on: int | None = None
     busy_gpus: int = 0  # GPUs that were busy throughout, as the driver reports it
     resting_gpus: int | None = None  # GPUs that stood still for long, and have memory in use
     resting_cores_milli: int | None = None  # of the busiest process on those

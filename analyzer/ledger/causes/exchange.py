@@ -276,7 +276,10 @@ def _edges(
     began: Sequence[bool],
     limits: Thresholds,
 ) -> set[int]:
-    """Return the windows in which a hang begins or ends: next to one that hangs, or long enough together."""
+    """Return the windows in which a hang begins or ends: next to one that hangs, or long enough together.
+
+    The last is the last of its hour, beyond which only for how long its GPUs go on is known.
+    """
     found: set[int] = set()
     for place, (one, other) in enumerate(pairwise(windows)):
         if not _abut(one, other):
@@ -287,6 +290,11 @@ def _edges(
             found |= {place + n for n in (0, 1) if stuck[n] and not hung[place + n].is_hung}
         elif not hung[place].is_hung and min(stuck) > 0 and sum(stuck) >= limits.hang_ms:
             found |= {place, place + 1}
+    last = windows[-1] if windows else None
+    if last is not None and last.stuck_on_ms and began[-1] and not hung[-1].is_hung:
+        stuck_ms = _stuck_ms(last, max(gone[-1], last.gone_on or 0), gpus)
+        if stuck_ms and stuck_ms + last.stuck_on_ms >= limits.hang_ms:
+            found.add(len(windows) - 1)
     return found
 
 

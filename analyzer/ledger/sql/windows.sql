@@ -130,6 +130,22 @@ WITH minutes AS (
 SELECT rid, window_ms, max(gpus) AS stuck_gpus, sum(ms // gpus) FILTER (gpus = most)::BIGINT AS stuck_ms
 FROM (SELECT *, max(gpus) OVER (PARTITION BY rid, window_ms) AS most FROM minutes) GROUP BY ALL;
 
+-- For how long all of them go on beyond the end of an hour, and how many GPUs of the run are gone then: later samples
+-- are known where an hour is judged.
+-- only with stuck_windows
+CREATE OR REPLACE TEMP TABLE stuck_beyond AS
+WITH told AS (
+    SELECT w.rid, w.window_ms, w.stuck_gpus, s.uid,
+        least(min(n.from_ms) FILTER (n.spins IS NOT TRUE OR NOT n.up), max(n.until_ms)) - w.window_ms - 600000 AS on_ms,
+        coalesce(bool_or(n.up AND (n.activity > $quiet_permille OR n.memory_mb > $held_mb)), false) AS is_there
+    FROM stuck_windows w
+    JOIN (SELECT DISTINCT rid, uid, hour_ms FROM slices) s ON s.rid = w.rid AND s.hour_ms + 3000000 = w.window_ms
+    LEFT JOIN narrow n ON n.uid = s.uid AND n.until_ms > w.window_ms + 600000 AND n.from_ms < w.window_ms + 1200000
+    GROUP BY w.rid, w.window_ms, w.stuck_gpus, s.uid
+)
+SELECT rid, window_ms, min(on_ms) FILTER (on_ms > 0)::BIGINT AS stuck_on_ms, count(*) FILTER (NOT is_there) AS gone_on
+FROM told GROUP BY rid, window_ms, stuck_gpus HAVING count(*) FILTER (on_ms > 0) = stuck_gpus;
+
 -- GPUs that rest and have memory in use while others of their run spin, and the cores of the busiest process on them:
 -- it may join yet.
 -- only with quiet_memory, stuck_windows
@@ -351,12 +367,13 @@ WITH gpus AS (
     SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
         coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
         c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-        t.data_wait, o.stuck_gpus, o.stuck_ms, x.resting_gpus, x.resting_cores_milli, i.steps,
+        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.resting_gpus, x.resting_cores_milli, i.steps,
         n.uneven // g.ms AS uneven, n.uneven_most
     FROM (SELECT rid, window_ms, ms FROM gpus) g
     LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
     LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
     LEFT JOIN decoder_windows e USING (rid, window_ms) LEFT JOIN stuck_windows o USING (rid, window_ms)
+    LEFT JOIN stuck_beyond b USING (rid, window_ms)
     LEFT JOIN resting_windows x USING (rid, window_ms) LEFT JOIN step_windows i USING (rid, window_ms)
     LEFT JOIN uneven_windows n USING (rid, window_ms)
 )
