@@ -342,6 +342,7 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         hang_utilization_permille=limits.hang_utilization_permille,
         held_mb=limits.held_mb,
         quiet_permille=limits.quiet_permille,
+        spun_permille=limits.spun_permille,
         low_permille=limits.low_permille,
         exchange_short_permille=limits.exchange_short_permille,
         exchange_kb_per_ms=limits.exchange_kb_per_ms,

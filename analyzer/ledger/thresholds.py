@@ -114,7 +114,7 @@ RULE_OF: dict[str, Rule] = {
     "communicating/cross_rack": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
     "communicating/straggler": Rule(4, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),
     "communicating/uneven": Rule(1, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),
-    "communicating/hang": Rule(4, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
+    "communicating/hang": Rule(5, (*WORK, *SHORT, *EXCHANGE, *_HABIT)),
     "throttled/thermal": _THROTTLED,
     "throttled/power": _THROTTLED,
     "throttled/hardware": _THROTTLED,

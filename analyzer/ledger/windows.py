@@ -39,6 +39,7 @@ class RunWindow:
     stuck_on_ms: int | None = None  # beyond the end of the hour, and how many of the run's GPUs are gone then
     gone_on: int | None = None
     busy_gpus: int = 0  # GPUs that were busy throughout, as the driver reports it
+    stopped_gpus: int | None = None  # of `gpus`, those that stood still throughout
     resting_gpus: int | None = None  # GPUs that stood still for long, and have memory in use
     resting_cores_milli: int | None = None  # of the busiest process on those
     gpus_alive: int | None = None  # GPUs with a process of the run

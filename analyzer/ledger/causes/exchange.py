@@ -242,7 +242,8 @@ def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: 
         dead = 0 if window.gpus_alive is None else most_alive - window.gpus_alive
         is_usual = at_work >= limits.persistence_windows and at_work * 2 >= lived
         is_stuck = is_usual and _is_stuck_at_rest(window, limits)
-        gone.append(max(dead, gpus - window.gpus - (0 if is_stuck else window.resting_gpus or 0)))
+        at_rest = 0 if is_stuck else window.resting_gpus or 0
+        gone.append(max(dead, gpus - window.gpus + (window.stopped_gpus or 0) - at_rest))
         has_begun = began[-1] if began else habit.has_worked
         may_hang = not _goes_on(window, limits)
         spins = may_hang and has_begun and is_whole and _are_all(window.spinning_gpus, gone[-1], gpus)
@@ -299,8 +300,11 @@ def _edges(
 
 
 def _stuck_ms(window: RunWindow, gone: int, gpus: int) -> int:
-    """Return for how long all GPUs that are left spin at once, in a window of which they did something else too."""
-    is_whole = window.spinning_gpus >= (window.stuck_gpus or 0)
+    """Return for how long all GPUs that are left spin at once, in a window of which they did something else too.
+
+    One of which they did nothing else hangs by itself, or for good reason does not; but for the minutes before an end.
+    """
+    is_whole = window.spinning_gpus >= (window.stuck_gpus or 0) and window.ms * 2 >= window.gpus * WINDOW_MS
     return (window.stuck_ms or 0) if not is_whole and _are_all(window.stuck_gpus or 0, gone, gpus) else 0
 
 

@@ -117,18 +117,31 @@ SELECT rid, window_ms, uid, sum(ms) AS ms, sum(sm_ms) AS sm_ms, sum(shares_ms) A
     sum(pcie_in_kb) AS pcie_in_kb, sum(pcie_out_kb) AS pcie_out_kb, sum(nvlink_kb) AS nvlink_kb
 FROM work WHERE NOT in_checkpoint GROUP BY ALL;
 
--- For how long the same GPUs of a run spin at once, by whole minutes, and how many they are.
+-- For how long the GPUs of a run that spin do so at once, by whole minutes, and how many they are. What is not sampled
+-- in a minute says nothing of it.
 -- only with any_spinning
 CREATE OR REPLACE TEMP TABLE stuck_windows AS
-WITH minutes AS (
-    SELECT p.rid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // 60000 AS minute,
-        count(DISTINCT s.uid) AS gpus, sum(p.ms)::BIGINT AS ms, max(p.ms) AS longest_ms
+WITH spun AS (
+    SELECT p.rid, s.uid, p.from_ms // 600000 * 600000 AS window_ms, p.from_ms // 60000 AS minute,
+        sum(p.ms)::BIGINT AS ms
     FROM pieces p JOIN slices s USING (sid)
     WHERE p.spins AND p.up AND p.rid IS NOT NULL AND NOT p.is_fixed GROUP BY ALL
-    HAVING sum(ms) * 1000 >= gpus * greatest(60000, longest_ms) * $wholly_spinning_permille
+    HAVING sum(p.ms) * 1000 >= greatest(60000, max(p.ms)) * $spun_permille
+), whose AS (
+    SELECT DISTINCT rid, uid, window_ms FROM spun
+), broken AS (
+    SELECT DISTINCT w.rid, w.window_ms, p.from_ms // 60000 AS minute
+    FROM pieces p JOIN slices s USING (sid)
+    JOIN whose w ON w.rid = p.rid AND w.uid = s.uid AND w.window_ms = p.from_ms // 600000 * 600000
+    GROUP BY w.rid, w.window_ms, w.uid, minute
+    HAVING sum(p.ms) FILTER (p.spins IS NOT TRUE) * 1000 > sum(p.ms) * (1000 - $wholly_spinning_permille)
+), minutes AS (
+    SELECT rid, window_ms, minute, count(*) AS gpus, sum(ms) AS ms FROM spun
+    ANTI JOIN broken USING (rid, window_ms, minute) GROUP BY ALL
 )
-SELECT rid, window_ms, max(gpus) AS stuck_gpus, sum(ms // gpus) FILTER (gpus = most)::BIGINT AS stuck_ms
-FROM (SELECT *, max(gpus) OVER (PARTITION BY rid, window_ms) AS most FROM minutes) GROUP BY ALL;
+SELECT rid, window_ms, any_value(n.stuck_gpus) AS stuck_gpus, sum(m.ms // m.gpus)::BIGINT AS stuck_ms
+FROM minutes m JOIN (SELECT rid, window_ms, count(*) AS stuck_gpus FROM whose GROUP BY ALL) n USING (rid, window_ms)
+WHERE m.gpus * 2 >= n.stuck_gpus GROUP BY ALL;
 
 -- For how long all of them go on beyond the end of an hour, and how many GPUs of the run are gone then: later samples
 -- are known where an hour is judged.
@@ -146,25 +159,33 @@ WITH told AS (
 SELECT rid, window_ms, min(on_ms) FILTER (on_ms > 0)::BIGINT AS stuck_on_ms, count(*) FILTER (NOT is_there) AS gone_on
 FROM told GROUP BY rid, window_ms, stuck_gpus HAVING count(*) FILTER (on_ms > 0) = stuck_gpus;
 
--- GPUs that rest and have memory in use while others of their run spin, and the cores of the busiest process on them:
--- it may join yet.
--- only with quiet_memory, stuck_windows
+-- GPUs that rest for long while others of their run spin: how many of them count in the window, as those do whose rest
+-- is not long enough to be a state of its own; how many have memory in use, and the cores of the busiest process on
+-- those: it may join yet.
+-- only with quiet, stuck_windows
 CREATE OR REPLACE TEMP TABLE resting_windows AS
-WITH resting AS (
+WITH apart AS (
     SELECT DISTINCT s.rid, s.uid,
         unnest(range(s.from_ms // 600000 * 600000, s.until_ms, 600000)) AS window_ms
-    FROM (FROM slices SEMI JOIN stuck_windows USING (rid)) s
-    JOIN quiet_memory y ON y.uid = s.uid AND y.hour_ms = s.hour_ms AND y.memory_mb > $held_mb
-    WHERE s.fixed IS NOT NULL AND s.rid IS NOT NULL
+    FROM slices s SEMI JOIN stuck_windows USING (rid) WHERE s.fixed IS NOT NULL AND s.rid IS NOT NULL
+), resting AS (
+    SELECT r.rid, r.uid, r.window_ms, r.counts, max(n.memory_mb) > $held_mb AS has_memory FROM (
+        SELECT *, false AS counts FROM apart
+        UNION ALL SELECT rid, uid, window_ms, true FROM gpu_windows g SEMI JOIN stuck_windows USING (rid, window_ms)
+            WHERE still_ms * 1000 >= ms * $wholly_spinning_permille
+    ) r SEMI JOIN quiet USING (uid)
+    JOIN narrow n ON n.uid = r.uid AND n.from_ms // 600000 * 600000 = r.window_ms AND n.activity <= $quiet_permille
+    GROUP BY ALL
 ), used AS (
     SELECT r.rid, r.uid, r.window_ms,
         sum(milli(p.cpu_seconds)) * 1000000 // greatest(sum(p.ended_at - p.started_at), 1) AS cores
-    FROM resting r JOIN units u USING (uid) JOIN process_samples p ON p.gpu_uuid = u.uuid
-        AND p.started_at // 600000000 * 600000 = r.window_ms
+    FROM (SELECT DISTINCT rid, uid, window_ms FROM resting WHERE has_memory) r JOIN units u USING (uid)
+    JOIN process_samples p ON p.gpu_uuid = u.uuid AND p.started_at // 600000000 * 600000 = r.window_ms
     WHERE p.started_at >= $from_us AND p.started_at < $until_us AND p.cpu_seconds IS NOT NULL
     GROUP BY r.rid, r.uid, r.window_ms, p.pid
 )
-SELECT rid, window_ms, count(DISTINCT uid) AS resting_gpus, max(cores)::BIGINT AS resting_cores_milli
+SELECT rid, window_ms, count(DISTINCT uid) FILTER (counts) AS stopped_gpus,
+    count(DISTINCT uid) FILTER (has_memory) AS resting_gpus, max(cores)::BIGINT AS resting_cores_milli
 FROM resting LEFT JOIN used USING (rid, uid, window_ms) GROUP BY ALL;
 
 -- only with progress
@@ -367,7 +388,7 @@ WITH gpus AS (
     SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
         coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
         c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.resting_gpus, x.resting_cores_milli, i.steps,
+        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.stopped_gpus, x.resting_gpus, x.resting_cores_milli, i.steps,
         n.uneven // g.ms AS uneven, n.uneven_most
     FROM (SELECT rid, window_ms, ms FROM gpus) g
     LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
