@@ -26,7 +26,7 @@ from analyzer.prices.price_book import price_book
 from analyzer.queries.statements import run as run_sql
 from analyzer.settings.settings import Settings
 from collector.errors import StoreError, TakenError
-from collector.lake.file_check import with_damage
+from collector.lake.damage import with_damage
 from collector.store.books import take_up
 from collector.store.database import Store
 

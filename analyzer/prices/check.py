@@ -8,11 +8,11 @@ from fractions import Fraction
 from itertools import pairwise
 
 from agent.wire.units import HOUR_US
+from analyzer.prices.derived import Spot
 from analyzer.prices.list_prices import median_of, range_of
 from analyzer.prices.non_gpu_rows import Tariff, row_of
 from analyzer.prices.price_book import Derived, PriceBook, PriceRow, name_of
 from analyzer.prices.rows import Charge
-from analyzer.prices.spot import Spot
 from analyzer.text.words import counted, dollars, gpu_hours
 from collector.store.session import Session
 

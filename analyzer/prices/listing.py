@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 
 from agent.wire.units import HOUR_US
-from analyzer.prices.derived import PricePart
+from analyzer.prices.derived import PricePart, Spot
 from analyzer.prices.list_prices import list_prices, on_demand
 from analyzer.prices.non_gpu_rows import Tariff
 from analyzer.prices.price_book import Derived, PriceBook, PriceRow, place_of
 from analyzer.prices.rows import ANY, Charge
-from analyzer.prices.spot import Spot
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import counted, dollars

@@ -23,7 +23,7 @@ instance_type = "p5.48xlarge"
 purchase_option = "on_demand"
 from = 2026-07-20
 
-Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived.py, spot.py); what teams are charged is
+Prices made of other figures are [[reserved]], [[owned]] and [[spot]] (derived.py); what teams are charged is
 [[charge]] (rows.py); what costs besides GPUs is [[energy]], [[storage]], [[checkpoints]], [[host]] (non_gpu_rows.py).
 While a server runs another file takes its place whole or not at all; what that changes in closed hours is adjustments.
 """
@@ -40,11 +40,10 @@ from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError, LedgerError, StaleError
 from analyzer.period import Period
-from analyzer.prices.derived import PRICE_MOST_MICROS, DerivedRow, Owned, PricePart, Reserved
+from analyzer.prices.derived import PRICE_MOST_MICROS, DerivedRow, Owned, PricePart, Reserved, Spot, read_spot
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.non_gpu_rows import BESIDE_KEYS, NonGpuPrices, Tariff, read_beside
 from analyzer.prices.rows import ANY, Charge, GpuPrice, Regions, option_of, read_regions, refuse_overlaps
-from analyzer.prices.spot import Spot, read_spot
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 from analyzer.settings.toml_model import Mistakes, read_rows, since, toml_key, until

@@ -21,7 +21,7 @@ from analyzer.prices.price_book import PriceBook, price_book
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.lifecycle.realised import learned_shares
-from analyzer.recommendations.proposal import Proposal, against, ended_together
+from analyzer.recommendations.proposal import Proposal, against, ended_together, kinds
 from analyzer.recommendations.recommendation import (
     SETTING,
     Change,
@@ -36,7 +36,6 @@ from analyzer.recommendations.run_status import SERVING, Life, gpu_milliseconds,
 from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.site_query import read_site
-from analyzer.recommendations.words import kinds
 from analyzer.settings.settings import Settings
 from analyzer.states import Confidence
 from collector.store.session import Session

@@ -9,8 +9,8 @@ from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.run_facts import find_run
 from analyzer.queries.ledger_query import Breakdown, Counted, fold, ledger_sums
+from analyzer.recommendations.lifecycle.lifecycle_tables import moment_of
 from analyzer.recommendations.lifecycle.outcome import LEAST, Effect, before_after
-from analyzer.recommendations.lifecycle.status import moment_of
 from analyzer.recommendations.lifecycle.work import (
     MomentWindow,
     Unit,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.wire.units import DAY_US
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
+from analyzer.recommendations.lifecycle.lifecycle_tables import LifecycleStatus, lifecycle_statuses
 from analyzer.recommendations.lifecycle.prediction import Prediction
 from analyzer.recommendations.lifecycle.realised import (
     Calibration,
@@ -15,7 +15,6 @@ from analyzer.recommendations.lifecycle.realised import (
     case_of,
     proposed_shares,
 )
-from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.settings.settings import Settings
 from collector.store.session import Session
 

@@ -12,9 +12,8 @@ from collector.backup.manifest import place_of
 from collector.cli.table import utc_text
 from collector.config import CollectorConfig, settings_of_store
 from collector.errors import StoreError
-from collector.lake.damage import FOLDER, give_up, put_back, set_aside
-from collector.lake.file_check import Damage, damage_sentence, require_catalogue
-from collector.lake.file_check import check as look_through
+from collector.lake.damage import FOLDER, Damage, damage_sentence, give_up, put_back, require_catalogue, set_aside
+from collector.lake.damage import check as look_through
 from collector.store.database import Store, open_for_command, open_store
 from collector.store.noted import Lost
 

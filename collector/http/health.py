@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse
 
 from collector.config import CollectorConfig
 from collector.errors import StoreError
-from collector.lake.file_check import glanced
+from collector.lake.damage import glanced
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.schemas import require_current

@@ -27,7 +27,7 @@ from collector.importing.history import History
 from collector.importing.importer import checked_rows
 from collector.importing.known_allocations import Hosts, Sighting
 from collector.importing.placing import Claim, Ground, gpus_by_host
-from collector.pipeline.decoding.range_checks import Clock, pc
+from collector.pipeline.decoding.validation import Clock, pc
 from collector.schedulers.poller import Value
 from collector.schedulers.slurm.fields import gpu_indices, host_names
 from collector.schedulers.slurm.jobs import ENDINGS

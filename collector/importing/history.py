@@ -34,7 +34,7 @@ from collector.importing.known_allocations import (
 from collector.importing.placing import PLACEMENT, Claim, Ground, Placed, by_host, place_claims
 from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Clock, plausible
+from collector.pipeline.decoding.validation import Clock, plausible
 from collector.schedulers.books import key_of, withdrawn
 from collector.schedulers.poller import Row
 from collector.store.database import Store

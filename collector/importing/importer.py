@@ -20,7 +20,7 @@ from collector.errors import FileRefusedError
 from collector.importing.files import Piece, Skipped, column_names, file_hash, pieces, require_keys, table_of
 from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Array, Clock, Mask, any_of, faults, pc
+from collector.pipeline.decoding.validation import Array, Clock, Mask, any_of, faults, pc
 from collector.store.database import Store
 
 _TYPES: dict[str, Any] = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}

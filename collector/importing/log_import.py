@@ -28,7 +28,7 @@ from collector.importing.log_names import Gpu, Log, LogHints
 from collector.importing.logs import read_log
 from collector.pipeline.batch_commit import chunked_import
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Clock, pc, plausible
+from collector.pipeline.decoding.validation import Clock, pc, plausible
 from collector.store.database import Store
 from collector.store.session import Session
 

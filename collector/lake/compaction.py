@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from agent.wire.units import DAY_US, HOUR_US
-from collector.lake.file_check import require_whole
+from collector.lake.damage import require_whole
 from collector.lake.lake_files import LakeFile, Outcome, files, flush, paths, scattered, writing
 from collector.store.database import Store
 from collector.store.lake import delete

@@ -23,7 +23,7 @@ from collector.background import MAINTENANCE, Background, let_others_go_first
 from collector.config import CollectorConfig
 from collector.errors import StoreError
 from collector.lake.compaction import compact, merge_recent
-from collector.lake.file_check import note_written, snapshot_of
+from collector.lake.damage import note_written, snapshot_of
 from collector.lake.lake_files import Outcome, writing
 from collector.lake.retention import Dropped, Keeping, drop
 from collector.lake.tidying import check_files, expire, forget_receipts, remove_orphans, shrink

@@ -26,7 +26,7 @@ from agent.wire.envelope import open_envelope
 from agent.wire.tables import TABLES
 from collector.background import SEALING, let_others_go_first
 from collector.errors import BatchError, RegistryError, StoreError
-from collector.lake.file_check import note_written
+from collector.lake.damage import note_written
 from collector.lake.lake_files import sync
 from collector.pipeline.batch_commit import NEVER, disown
 from collector.pipeline.decoding.arrow_messages import message_schema

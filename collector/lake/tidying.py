@@ -8,7 +8,7 @@ checkpoint: to the file, whose next rows take it, so that the file stays as larg
 
 from agent.wire.units import DAY_US, HOUR_SECONDS
 from collector.errors import StoreError
-from collector.lake.file_check import check, damage_sentence, require_catalogue
+from collector.lake.damage import check, damage_sentence, require_catalogue
 from collector.lake.lake_files import Outcome, writing
 from collector.store.database import Store
 from collector.store.lake import delete

@@ -28,7 +28,7 @@ from agent.wire.contract import SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 from collector.errors import BatchError, StoreError
 from collector.pipeline.decoding.batch import Batch, BatchPart, merged
-from collector.pipeline.decoding.range_checks import is_interval, pc
+from collector.pipeline.decoding.validation import is_interval, pc
 from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.seal_mark import COLLECTOR_BITS, FIRST_COLLECTOR, BatchNumbers, Mark, recalled

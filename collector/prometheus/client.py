@@ -26,7 +26,7 @@ import pyarrow.csv
 
 from agent.connection import Connection, address, pause_seconds
 from collector.errors import ServerError, TooMuchError
-from collector.pipeline.decoding.range_checks import Array, pc
+from collector.pipeline.decoding.validation import Array, pc
 
 _LATEST = 4_102_444_800_000  # milliseconds: 2100
 _BLOCK_BYTES = 4 * 2**20  # that Arrow parses at a time

@@ -16,7 +16,7 @@ from agent.wire.serving import REQUESTS
 from agent.wire.tables import TABLES
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Array, pc
+from collector.pipeline.decoding.validation import Array, pc
 from collector.prometheus.client import SeriesAnswer
 from collector.prometheus.labels import (
     DEFAULT,

@@ -16,7 +16,7 @@ from agent.wire.contract import Column, Table, metric_name
 from agent.wire.dcgm import COUNT, MEGAHERTZ, NANOSECONDS, WATTS, Field, Unit, fields
 from agent.wire.serving import ENGINES, Series
 from agent.wire.tables import GPU_SAMPLES, TABLES
-from collector.pipeline.decoding.range_checks import Array, pc
+from collector.pipeline.decoding.validation import Array, pc
 
 _Exporter = Literal[
     "gpuledger", "dcgm-exporter", "dcgm-exporter 4.9", "nvidia_gpu_exporter", "node_exporter", "serving"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from agent.wire.contract import Column, Table
 from agent.wire.units import MILLISECOND_US
 from collector.pipeline.decoding.arrow_messages import arrow_schema
-from collector.pipeline.decoding.range_checks import Array, pc
+from collector.pipeline.decoding.validation import Array, pc
 from collector.prometheus.names import Slot, column_of
 
 REACH = 1.75  # scrape intervals: what is further away has a missing scrape between; scrapes jitter, by less than that

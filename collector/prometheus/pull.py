@@ -21,7 +21,7 @@ import pyarrow as pa
 from agent.wire.tables import TABLES
 from agent.wire.units import DAY_US, MILLISECOND_US
 from collector.pipeline.batch_commit import ChunkedImport, chunked_import
-from collector.pipeline.decoding.range_checks import pc
+from collector.pipeline.decoding.validation import pc
 from collector.prometheus.client import Client, SeriesAnswer
 from collector.prometheus.gathering import Gathered, Gathering, Holders, LabelledGpu, Witnesses, inventory
 from collector.prometheus.labels import DEFAULT, Clusters, Subject

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.wire.units import MILLISECOND_US
 from collector.errors import ServerError
-from collector.pipeline.decoding.range_checks import pc
+from collector.pipeline.decoding.validation import pc
 from collector.prometheus.client import Client, SeriesAnswer, Server
 from collector.prometheus.gathering import repeated_values
 from collector.prometheus.labels import Labels, Namesakes, Subject, gpu_facts, subject, target_pod

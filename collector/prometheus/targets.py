@@ -22,7 +22,7 @@ from agent.wire.units import MILLISECOND_US
 from collector.pipeline.batch_commit import Receipt
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.batch import Batch, encoded_batch
-from collector.pipeline.decoding.range_checks import Array
+from collector.pipeline.decoding.validation import Array
 from collector.prometheus.gathering import constants, leave_out_mixed
 from collector.prometheus.labels import (
     Clusters,

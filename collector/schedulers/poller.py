@@ -17,7 +17,7 @@ from collector.background import Background
 from collector.errors import CollectorError, SchedulerError
 from collector.pipeline.decoding.arrow_messages import arrow_schema
 from collector.pipeline.decoding.batch import encoded_batch
-from collector.pipeline.decoding.range_checks import Clock, plausible
+from collector.pipeline.decoding.validation import Clock, plausible
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.session import Session

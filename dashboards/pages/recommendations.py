@@ -16,9 +16,8 @@ from analyzer.interfaces.text.recommendation_text import WHERE, recommendation_r
 from analyzer.interfaces.text.savings_text import bill_words, checked_words, saved_over, saving_column
 from analyzer.ledger.coverage import fleet, measured, unjudged
 from analyzer.period import Period, local
-from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
+from analyzer.recommendations.lifecycle.lifecycle_tables import Decision, LifecycleStatus, lifecycle_statuses
 from analyzer.recommendations.lifecycle.realised import Realised
-from analyzer.recommendations.lifecycle.status import Decision, LifecycleStatus
 from analyzer.recommendations.recommendation import Artefact, Placement, Recommendation
 from analyzer.reports.recommendation_words import HOLDS, actor_words, cost_short, is_predicted, place_words, stays
 from analyzer.reports.savings import SavingsReport

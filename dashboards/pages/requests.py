@@ -15,7 +15,7 @@ from analyzer.capacity.quotas import as_of_words, waits
 from analyzer.errors import AnalyzerError, ConfigError, LedgerError
 from analyzer.interfaces.api.capacity import FOR_EVER, seen_of
 from analyzer.interfaces.api.request_service import RequestContext, Scope
-from analyzer.interfaces.questions.fleet_questions import quota_report
+from analyzer.interfaces.questions.ledger_questions import quota_report
 from analyzer.text.words import counted, plain
 from collector.access.gate import body_of, fields_of
 from collector.registry import Registry

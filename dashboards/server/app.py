@@ -30,9 +30,8 @@ from collector.background import ProvenClock
 from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
-from collector.http.app import create_app
+from collector.http.app import add_server_metrics, create_app
 from collector.http.health import Readiness, add_health, check_store
-from collector.http.server_metrics import add_server_metrics
 from collector.lake.sealing import Sealer
 from collector.pipeline.writer import Writer, following
 from collector.registry.tenant import BookingLease

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from agent.wire.contract import AHEAD_OF_SENDER, SCHEMA_VERSION, Table
 from agent.wire.tables import TABLES
 from collector.pipeline.decoding.arrow_messages import Message, arrow_schema, read_message
-from collector.pipeline.decoding.range_checks import LONGEST_INTERVAL, Clock, faults
-from collector.pipeline.decoding.validation import all_fine, sift, suspects
+from collector.pipeline.decoding.validation import LONGEST_INTERVAL, Clock, all_fine, faults, sift, suspects
 from tests.collector.batches import NOW, gpu_rows
 
 CLOCK = Clock(NOW, NOW)

@@ -22,9 +22,8 @@ from collector.config import CollectorConfig
 from collector.errors import BackupError, StoreError
 from collector.http.health import LakeFiles
 from collector.lake.compaction import compact
-from collector.lake.damage import FOLDER, set_aside
-from collector.lake.file_check import check as look_through
-from collector.lake.file_check import glanced
+from collector.lake.damage import FOLDER, glanced, set_aside
+from collector.lake.damage import check as look_through
 from collector.lake.tidying import check_files
 from collector.registry import open_registry
 from collector.store.books import mirror

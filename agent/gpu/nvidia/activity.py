@@ -74,10 +74,7 @@ class Ring:
         self._silent = 0
 
     def read(self, handle: object) -> Samples:
-        """Return what is new since the last call; nothing where the GPU was idle or has no such ring.
-
-        Exceptions as `Calls.ask`.
-        """
+        """Return what is new since the last call; nothing where the GPU was idle or has no such ring."""
         doubted = self._silent >= _SILENT_READS
         since = 0 if doubted else self._read_until
         answer = self._calls.ask_as(self._name, pynvml.nvmlDeviceGetSamples, handle, self._kind, since)
@@ -238,10 +235,7 @@ class Gpm:
         self.tells: frozenset[str] = frozenset()  # the columns of the last answer
 
     def read(self, handle: object, interval_seconds: float | None) -> Mapping[str, float | int]:
-        """Return the contract's columns for the interval; empty at the first call and where the last was too near.
-
-        Exceptions as `Calls.ask`.
-        """
+        """Return the contract's columns for the interval; empty at the first call and where the last was too near."""
         now, since = self._seconds(), self._taken
         if since is not None and now - since < _SHORTEST_SECONDS:
             return {}

@@ -88,7 +88,10 @@ class Failures(Counter[str]):
 
 
 class Calls:
-    """The questions that one GPU answers. One that fails is repeated and counted; one it does not support rarely."""
+    """The questions that one GPU answers. One that fails is repeated and counted; one it does not support rarely.
+
+    Whatever puts them raises what `ask` does.
+    """
 
     def __init__(self, uuid: str, failures: Failures, seconds: Callable[[], float] = time.monotonic) -> None:
         self.answered = 0

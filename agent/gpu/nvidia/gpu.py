@@ -71,10 +71,7 @@ class Instance:
             self._gpm = context.gpm(self.calls, parent, buffer, number)
 
     def read(self, parent: object, seconds: float | None) -> Mapping[str, Value]:
-        """Return the instance's row for the `seconds` since the last call, None where it is the first.
-
-        Exceptions as `Calls.ask`.
-        """
+        """Return the instance's row for the `seconds` since the last call, None where it is the first."""
         before = self.calls.answered
         row: dict[str, Value] = {"gpu_uuid": self.uuid, "parent_uuid": self._parent_uuid}
         row.update(memory(self.calls, self.handle))
@@ -104,8 +101,6 @@ def _find_instances(
     """Return the instances that `parent` has now, by UUID: the known ones kept, with fresh handles, the gone closed.
 
     None is gone while the driver does not list all of them.
-
-    Exceptions as `Calls.ask`.
     """
     most = calls.ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent)
     found: dict[str, Instance] = {}

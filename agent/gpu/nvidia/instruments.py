@@ -39,8 +39,6 @@ def memory(calls: Calls, handle: object) -> Mapping[str, Value]:
 
     Drivers before 510 know only the older form, which counts the reserve as used: it is then None
     (https://github.com/wookayin/gpustat/issues/141).
-
-    Exceptions as `Calls.ask`.
     """
     found = calls.ask(memory_info_v2, handle)
     if found is not None:
@@ -223,8 +221,6 @@ class Processes:
         """Return who holds the GPU now, by pid; where a list cannot be read it is not known whole.
 
         Who computes holds it, also through MPS, and who draws more than a screen.
-
-        Exceptions as `Calls.ask`.
         """
         compute, mps = self._list("Compute", handle), self._list("MPSCompute", handle, is_optional=True)
         graphics = self._list("Graphics", handle, is_optional=True)
@@ -307,10 +303,7 @@ class NvmlContext:
     process_seconds: float  # between two lists of processes
 
     def gpm(self, calls: Calls, handle: object, buffer: GpmBuffer, instance: int | None = None) -> Gpm | None:
-        """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none.
-
-        Exceptions as `Calls.ask`.
-        """
+        """Return the activity meter of a GPU, or of a GPU instance by its number; None where the GPU has none."""
         support = calls.ask(pynvml.nvmlGpmQueryDeviceSupport, handle)
         if support is None or not support.isSupportedDevice:
             return None
@@ -345,10 +338,7 @@ class Instruments:
         self._looked: float | None = None
 
     def row(self, handle: Any, seconds: float | None) -> Mapping[str, Value]:  # noqa: ANN401  # an opaque pointer
-        """Return the columns of gpu_samples for the `seconds` since the last call, None where it is the first.
-
-        Exceptions as `Calls.ask`.
-        """
+        """Return the columns of gpu_samples for the `seconds` since the last call, None where it is the first."""
         values = self.batch.read(handle)
         if self._look_is_due():
             self._look(handle)

@@ -12,11 +12,11 @@ from functools import cached_property
 from itertools import combinations
 from random import Random
 
-from analyzer.capacity.planner.heuristics import preferred, ranks
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.proposal import Broken, Placed, Proposal, listed
 from analyzer.capacity.planner.schedule import Schedule, by_priority, by_start, insert
+from analyzer.capacity.planner.solve import preferred, ranks
 from analyzer.capacity.planner.validator import Verdict, validate
 
 _ORDERS = 200  # drawn of one choice of nodes, beside the proposed one and HEFT's

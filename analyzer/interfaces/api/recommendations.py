@@ -15,9 +15,8 @@ from analyzer.interfaces.api.posts import answered, audit, documented, said_by
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.lifecycle_tables import decide
+from analyzer.recommendations.lifecycle.lifecycle_tables import Decision, LifecycleStatus, Word, decide, moment_of
 from analyzer.recommendations.lifecycle.realised import Calibration, Realised
-from analyzer.recommendations.lifecycle.status import Decision, LifecycleStatus, Word, moment_of
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import Document, Listing, Micros, Model, Span
 from analyzer.reports.savings import Together

@@ -15,8 +15,7 @@ from analyzer.findings.judgement import VERDICTS, Judgement, Mute, mute_until, r
 from analyzer.findings.say import Statement, keep_judgement, keep_mute
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
-from analyzer.recommendations.lifecycle.lifecycle_tables import decide
-from analyzer.recommendations.lifecycle.status import Decision, Word, moment_of
+from analyzer.recommendations.lifecycle.lifecycle_tables import Decision, Word, decide, moment_of
 from analyzer.reports.reader import Reader
 from analyzer.server_client import ask_server_json, zone_of
 from analyzer.settings.settings import Settings, site_of

@@ -12,7 +12,7 @@ from typing import Any
 from analyzer.errors import ConfigError
 from analyzer.finops.charges.closing import Edited, edited_words
 from analyzer.interfaces.cli.command import asking, report_of
-from analyzer.interfaces.questions.price_questions import NO_FILE, book_text, check_data, check_text, checked
+from analyzer.interfaces.questions.money_questions import NO_FILE, book_text, check_data, check_text, checked
 from analyzer.interfaces.questions.question import head_of
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import TeamBook

@@ -18,8 +18,7 @@ from analyzer.interfaces.cli.command import (
     write,
 )
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
-from analyzer.interfaces.questions.fleet_questions import QUOTAS
-from analyzer.interfaces.questions.ledger_questions import RUN, RUNS, TRAFFIC, WEEK
+from analyzer.interfaces.questions.ledger_questions import QUOTAS, RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS
 from analyzer.interfaces.questions.question import Question
 from analyzer.interfaces.text.recommendation_files import schema_text

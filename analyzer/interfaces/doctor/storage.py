@@ -12,7 +12,7 @@ from collector.backup.backup_maker import backups
 from collector.backup.manifest import Manifest, place_of
 from collector.cli.table import utc_text
 from collector.errors import BackupError, StoreError
-from collector.lake.file_check import damage_sentence, glanced
+from collector.lake.damage import damage_sentence, glanced
 from collector.lake.lake_files import LakeFile, files
 from collector.lake.retention import Keeping
 from collector.store.noted import lost, named_files

@@ -5,14 +5,13 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
 from agent.wire.units import DAY_US
 from analyzer.errors import ConfigError
-from analyzer.interfaces.onboarding.onboard import ImportOptions, onboard, preview
+from analyzer.interfaces.onboarding.onboard import ImportOptions, Prometheus, onboard, preview
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import Runs, of_file, of_kube_state, of_labels, of_slurm
 from analyzer.settings.settings import site_of
@@ -21,44 +20,12 @@ from collector.cli.imports import add_slurm, open_target
 from collector.config import CollectorConfig
 from collector.importing.history import Span, span, zone
 from collector.prometheus.client import Client, Server
-from collector.prometheus.labels import Clusters
-from collector.prometheus.pull import Progress, Pulled, pull
-from collector.prometheus.survey import Survey, survey
+from collector.prometheus.survey import survey
 from collector.schedulers.kubernetes.source import Labels
-from collector.store.database import Store
 
 _OK, _CHECK_FAILED = 0, 1
 _COLUMNS = 80
 _SOURCES = ("slurm", "kube-state-metrics", "labels")
-_TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
-
-
-@dataclass(frozen=True, slots=True)
-class Prometheus:
-    """One server's GPU telemetry, and what it has of the hosts beside it."""
-
-    client: Client
-    step_seconds: float | None = None
-    cluster: str = "default"  # what pods and jobs are of, as the runs are called
-    found: Survey | None = None  # what it has, where it was asked before
-
-    def look(self, since: int, until: int) -> Survey:
-        """Return what it has."""
-        return self.found or survey(self.client, since, until, self.cluster)
-
-    def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
-        """Bring it."""
-        return pull(
-            self.client,
-            store,
-            since,
-            until,
-            progress,
-            found=found,
-            step_seconds=self.step_seconds,
-            tables=_TABLES,
-            clusters=Clusters(self.cluster, self.cluster),
-        )
 
 
 def import_prometheus(argv: list[str]) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Protocol
 
 from agent.wire.units import DAY_US, HOUR_US
 from analyzer.analysis import analyze
@@ -13,7 +12,7 @@ from analyzer.errors import LedgerError
 from analyzer.interfaces.onboarding import screen
 from analyzer.interfaces.onboarding.prices import Given, keep_prices, priced_skus
 from analyzer.interfaces.onboarding.runs import Runs, mapped
-from analyzer.interfaces.onboarding.signals import ImportedSignals, capabilities, explains_input
+from analyzer.interfaces.onboarding.screen import ImportedSignals, capabilities, explains_input
 from analyzer.ledger.believed import believing
 from analyzer.ledger.teams import team_book
 from analyzer.prices.price_book import price_book
@@ -23,25 +22,44 @@ from analyzer.states import BOOKINGS
 from analyzer.text.layout import TextLayout, at_column
 from analyzer.text.words import counted, percent
 from collector.importing.history import Brought, History, Span, bring, own
-from collector.prometheus.pull import Progress, Pulled
-from collector.prometheus.survey import Survey
+from collector.prometheus.client import Client
+from collector.prometheus.labels import Clusters
+from collector.prometheus.pull import Progress, Pulled, pull
+from collector.prometheus.survey import Survey, survey
 from collector.store.database import Store
 from collector.store.session import Session
 
 _SOURCE = "prometheus"
 _AGENT = "The agent on the hosts would explain most of what is unexplained."
+_TABLES = ("gpu_samples", "host_samples", "disk_samples", "network_samples", "process_samples", "service_samples")
 
 
-class Metrics(Protocol):
-    """A server of metrics: what it has, and a way to bring it."""
+@dataclass(frozen=True, slots=True)
+class Prometheus:
+    """One server's GPU telemetry, and what it has of the hosts beside it."""
+
+    client: Client
+    step_seconds: float | None = None
+    cluster: str = "default"  # what pods and jobs are of, as the runs are called
+    found: Survey | None = None  # what it has, where it was asked before
 
     def look(self, since: int, until: int) -> Survey:
         """Return what it has between two times, microseconds UTC."""
-        ...
+        return self.found or survey(self.client, since, until, self.cluster)
 
     def pull(self, store: Store, since: int, until: int, found: Survey, progress: Progress) -> Pulled:
         """Bring it into the store, day by day."""
-        ...
+        return pull(
+            self.client,
+            store,
+            since,
+            until,
+            progress,
+            found=found,
+            step_seconds=self.step_seconds,
+            tables=_TABLES,
+            clusters=Clusters(self.cluster, self.cluster),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,7 @@ class ImportOptions:
         self.say(self.layout.page(list(lines)).rstrip("\n"))
 
 
-def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) -> None:
+def preview(asked: ImportOptions, metrics: Prometheus, runs: Runs, store: Store) -> None:
     """Say what would be brought; the store is only read."""
     found = _found(asked, metrics)
     with believing(store) as session:
@@ -80,7 +98,7 @@ def preview(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) ->
     asked.tell(screen.line(asked.layout, "stored", f"nothing; about {expected:,} samples are expected"))
 
 
-def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) -> None:
+def onboard(asked: ImportOptions, metrics: Prometheus, runs: Runs, store: Store) -> None:
     """Bring a history into a store and make its ledger, and say on the way what happens.
 
     Raises:
@@ -120,7 +138,7 @@ def onboard(asked: ImportOptions, metrics: Metrics, runs: Runs, store: Store) ->
         asked.tell([_AGENT])
 
 
-def _found(asked: ImportOptions, metrics: Metrics) -> Survey:
+def _found(asked: ImportOptions, metrics: Prometheus) -> Survey:
     found = metrics.look(asked.span.since, asked.span.until)
     if not found.gpus:
         raise LedgerError(
@@ -158,7 +176,7 @@ def _tell_placing(asked: ImportOptions, brought: Brought) -> None:
         asked.tell(screen.line(asked.layout, "", f"{counted(count, 'run')} {reason}"))
 
 
-def _pulled(asked: ImportOptions, metrics: Metrics, found: Survey, store: Store) -> tuple["Pulled", float]:
+def _pulled(asked: ImportOptions, metrics: Prometheus, found: Survey, store: Store) -> tuple[Pulled, float]:
     began = asked.monotonic()
 
     def progress(done: int, days: int, _: object) -> None:

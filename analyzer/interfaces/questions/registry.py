@@ -7,10 +7,8 @@ from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.questions.finding_questions import FINDING_QUESTIONS
-from analyzer.interfaces.questions.fleet_questions import FLEET_QUESTIONS
-from analyzer.interfaces.questions.ledger_questions import LEDGER_QUESTIONS
-from analyzer.interfaces.questions.money_questions import MONEY_QUESTIONS
-from analyzer.interfaces.questions.price_questions import PRICE_QUESTIONS
+from analyzer.interfaces.questions.ledger_questions import FLEET_QUESTIONS, LEDGER_QUESTIONS
+from analyzer.interfaces.questions.money_questions import MONEY_QUESTIONS, PRICE_QUESTIONS
 from analyzer.interfaces.questions.question import Question
 from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.reader import Reader

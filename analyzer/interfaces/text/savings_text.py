@@ -6,6 +6,7 @@ from agent.wire.units import HOUR_MS, MICROS, WEEK_SECONDS
 from analyzer.interfaces.text.sentences import short_sku
 from analyzer.ledger.coverage import Sku
 from analyzer.period import local
+from analyzer.recommendations.lifecycle.lifecycle_tables import LifecycleStatus
 from analyzer.recommendations.lifecycle.outcome import Outcome
 from analyzer.recommendations.lifecycle.realised import (
     INNER_PERMILLE,
@@ -16,7 +17,6 @@ from analyzer.recommendations.lifecycle.realised import (
     Tally,
     Weekly,
 )
-from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.recommendations.saving import over_words
 from analyzer.reports.recommendation_words import is_predicted

@@ -21,11 +21,10 @@ from analyzer.recommendations.fleet_plan.fleet_problem import (
 from analyzer.recommendations.fleet_plan.problem import Plan
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
-from analyzer.recommendations.proposal import CROSS_RACK, Proposal, restart
+from analyzer.recommendations.proposal import CROSS_RACK, Proposal, lines, proposal_of, restart
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range, Saved
 from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Placed, Site
-from analyzer.recommendations.words import lines, proposal_of
 from collector.store.session import Session
 
 _BUDGET = Budget(iterations=4_000, seconds=10.0, seed=1)

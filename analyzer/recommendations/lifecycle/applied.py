@@ -12,8 +12,13 @@ from statistics import median
 
 from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
-from analyzer.recommendations.lifecycle.lifecycle_tables import add_applied, lifecycle_statuses, predictions
-from analyzer.recommendations.lifecycle.status import AppliedChange, LifecycleStatus
+from analyzer.recommendations.lifecycle.lifecycle_tables import (
+    AppliedChange,
+    LifecycleStatus,
+    add_applied,
+    lifecycle_statuses,
+    predictions,
+)
 from collector.store.session import Session
 
 

@@ -12,10 +12,9 @@ from agent.wire.units import DAY_US, WEEK_US
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import local
 from analyzer.queries.statements import statements
-from analyzer.recommendations.lifecycle.lifecycle_tables import lifecycle_statuses
+from analyzer.recommendations.lifecycle.lifecycle_tables import LifecycleStatus, lifecycle_statuses
 from analyzer.recommendations.lifecycle.outcome import HALF_LEAST, Cluster, Evidence, Outcome, outcome
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction
-from analyzer.recommendations.lifecycle.status import LifecycleStatus
 from analyzer.recommendations.lifecycle.work import (
     MomentWindow,
     Rates,

@@ -10,12 +10,11 @@ from statistics import median
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import joined_names, on_nodes, pod_patch, remark, scheduler, shell_word
-from analyzer.recommendations.proposal import Proposal, restart
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of, restart
 from analyzer.recommendations.recommendation import Constraint, Move, Placement, shell
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Host, Limited, Placed, Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, some
 
 _FAR_BELOW = 2  # ours: times what its peers lost of their clocks; what all of them lose follows them to any host

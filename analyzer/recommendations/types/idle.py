@@ -24,12 +24,11 @@ from analyzer.recommendations.artefacts import (
     time_limit,
     without_label,
 )
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved
 from analyzer.recommendations.saving import ASSUMED, Share, over_words, recovered, share_of_loss, told_over_us
 from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
 from analyzer.text.words import counted, duration, length_of_time, some
 from collector.store.session import Session

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.artefacts import pod_patch, pod_resources
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Feed, Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.moves import moved_to
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, gib, some
 
 _FIRST_WORKERS = 4  # ours, of a rank that loads in its own process: each takes a core and memory

@@ -16,12 +16,11 @@ from analyzer.recommendations.artefacts import (
     rank_file,
     scheduler,
 )
-from analyzer.recommendations.proposal import Proposal, restart
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of, restart
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved
 from analyzer.recommendations.saving import Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, some
 
 _ONE_RACK = Share(500, 750, 900)  # of what crossing costs; an assumption, as those of saving.py

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import kubectl, kubectl_scale, native, remark, scancel, scheduler
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move
 from analyzer.recommendations.saving import ASSUMED
 from analyzer.recommendations.site import Placed, Site
@@ -13,7 +13,6 @@ from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import idle_words, idling
 from analyzer.recommendations.types.input_path import service_cores
 from analyzer.recommendations.types.moves import moved_to
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.text.words import counted, some
 
 # A batch may wait for a tenth of what the promise leaves; ours, as are its bounds in microseconds.

@@ -11,13 +11,12 @@ from dataclasses import replace
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import Profile, layout, on_nodes, one_slice, pod_patch, profile, time_limit
-from analyzer.recommendations.proposal import Proposal
+from analyzer.recommendations.proposal import Proposal, lines, proposal_of
 from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Saved
 from analyzer.recommendations.saving import ASSUMED, Share, recovered
 from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import release
-from analyzer.recommendations.words import lines, proposal_of
 from analyzer.sizing.memory import need_of
 from analyzer.text.words import counted, gib
 

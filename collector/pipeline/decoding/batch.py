@@ -18,8 +18,7 @@ from agent.wire.envelope import Header, TablePart, declared_bytes, open_envelope
 from agent.wire.tables import TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.arrow_messages import Message, read_message
-from collector.pipeline.decoding.range_checks import Clock, Mask, Reason
-from collector.pipeline.decoding.validation import Aside, parted, sift
+from collector.pipeline.decoding.validation import Aside, Clock, Mask, Reason, parted, sift
 
 _MAX_UNPACKED_BYTES = 64 * 2**20
 _MAX_ROWS = 1_000_000  # of one batch: an agent's hour is some ten thousand

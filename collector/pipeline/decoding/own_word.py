@@ -17,7 +17,7 @@ from agent.wire.contract import Table
 from agent.wire.tables import HOST_AUTHORITIES, TABLES
 from collector.errors import BatchError
 from collector.pipeline.decoding.batch import Batch
-from collector.pipeline.decoding.range_checks import Mask, Reason, pc
+from collector.pipeline.decoding.validation import Mask, Reason, pc
 
 if TYPE_CHECKING:
     from collector.registry.roles import Principal  # its package brings SQLAlchemy, which decoders do without

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from agent.wire.units import GB
 from analyzer.capacity.planner.facts import PlanContext, PlanFacts, plan_facts
 from analyzer.capacity.planner.from_ledger import LeftOut
-from analyzer.capacity.planner.heuristics import heft, olb
 from analyzer.capacity.planner.instance import Instance, lower_bound
 from analyzer.capacity.planner.ledger import History, Peaks
 from analyzer.capacity.planner.plan import Change, PlanAnswer, Verdict
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.schedule import plan_of
 from analyzer.capacity.planner.simulation import Outlook
+from analyzer.capacity.planner.solve import heft, olb
 from analyzer.period import micros
 from tests.analyzer.capacity.planner_example import HOUR, four_tasks
 

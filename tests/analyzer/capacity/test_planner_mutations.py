@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.heuristics import heft
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.nearest import nearest
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.proposal import Placed, Proposal
+from analyzer.capacity.planner.solve import heft
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import Put, arrival, has_room, may_run
 from bench.plans.problems import Size, generated

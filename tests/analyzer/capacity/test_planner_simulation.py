@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.heuristics import heft
 from analyzer.capacity.planner.instance import Instance
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import RESOURCES, Duration, Input, Network, Node, Problem, Task
@@ -19,6 +18,7 @@ from analyzer.capacity.planner.simulation import (
     links_cost_seconds,
     simulate,
 )
+from analyzer.capacity.planner.solve import heft
 from analyzer.capacity.planner.task_file import read_tasks
 from bench.plans.brute import puts, replayed
 from bench.plans.problems import TINY, Size, generated, of_everything

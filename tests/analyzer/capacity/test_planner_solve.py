@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.units import GB
-from analyzer.capacity.planner.heuristics import heft, random_heft
 from analyzer.capacity.planner.instance import Instance, lower_bound
 from analyzer.capacity.planner.plan import SOLVERS, Plan, Solver
 from analyzer.capacity.planner.problem import Duration, Input, Node, Planned, Problem, Task
 from analyzer.capacity.planner.schedule import latest_starts, plan_of
-from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.solve import heft, random_heft, solve
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import makespan, shortest
 from bench.plans.problems import TINY, Size, generated

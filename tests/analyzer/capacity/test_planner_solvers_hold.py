@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.heuristics import heft, olb
 from analyzer.capacity.planner.instance import Instance, lower_bound
 from analyzer.capacity.planner.plan import Plan, Solver
 from analyzer.capacity.planner.problem import Path, Problem
 from analyzer.capacity.planner.schedule import Schedule, plan_of
 from analyzer.capacity.planner.schedule import length as length_of
-from analyzer.capacity.planner.solve import solve
+from analyzer.capacity.planner.solve import heft, olb, solve
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import length, makespan, shortest, tries
 from bench.plans.problems import TINY, Size, generated, of_everything, of_kinds

@@ -8,9 +8,8 @@ import pytest
 from agent.wire.units import WEEK_US
 from analyzer.capacity.profile.facts import OpenAdvice
 from analyzer.capacity.profile.work import ProfileRequest
-from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word
+from analyzer.recommendations.lifecycle.lifecycle_tables import Word, add_predictions, add_word
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions
-from analyzer.recommendations.lifecycle.status import Word
 from tests.analyzer.capacity.profile_small_site import profile_of, small_site
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 

@@ -24,9 +24,9 @@ from analyzer.recommendations.artefacts import (
     rank_file,
     time_limit,
 )
+from analyzer.recommendations.proposal import lines, rows
 from analyzer.recommendations.recommendation import Change, Form
 from analyzer.recommendations.site import Host, Placed
-from analyzer.recommendations.words import lines, rows
 from tests.analyzer.recommendations.valid import code_of, patched, sbatch_options
 
 yaml: Any = importlib.import_module("yaml")

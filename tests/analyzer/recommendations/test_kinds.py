@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, withheld
+from analyzer.recommendations.proposal import kinds
 from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.rules import FINDINGS
 from analyzer.recommendations.site import Feed, KindRate, Limited, Served
 from analyzer.recommendations.types import checkpointing, hardware, idle, input_path, moves, serving, sharing
-from analyzer.recommendations.words import kinds
 from tests.analyzer.recommendations.sites import (
     GIB,
     H100,

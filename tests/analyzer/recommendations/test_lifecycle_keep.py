@@ -9,6 +9,7 @@ from analyzer.findings.say import Statement
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.lifecycle_tables import (
     Offer,
+    Word,
     add_predictions,
     add_word,
     decide,
@@ -18,7 +19,6 @@ from analyzer.recommendations.lifecycle.lifecycle_tables import (
     words,
 )
 from analyzer.recommendations.lifecycle.realised import all_realised
-from analyzer.recommendations.lifecycle.status import Word
 from analyzer.reports.prediction_book import keep_recommendations
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Settings

@@ -9,9 +9,8 @@ from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.savings_text import came_words
 from analyzer.period import Calendar
 from analyzer.recommendations.lifecycle.applied import look_for_applied
-from analyzer.recommendations.lifecycle.lifecycle_tables import add_predictions, add_word, lifecycle_statuses
+from analyzer.recommendations.lifecycle.lifecycle_tables import Word, add_predictions, add_word, lifecycle_statuses
 from analyzer.recommendations.lifecycle.realised import Realised, all_realised, case_of
-from analyzer.recommendations.lifecycle.status import Word
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings

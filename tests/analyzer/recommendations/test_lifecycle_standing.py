@@ -1,7 +1,7 @@
 """How far each recommendation has come, and which of its predictions it is held to."""
 
+from analyzer.recommendations.lifecycle.lifecycle_tables import AppliedChange, Decision, Word, statuses
 from analyzer.recommendations.lifecycle.prediction import Prediction, PredictionSpan
-from analyzer.recommendations.lifecycle.status import AppliedChange, Decision, Word, statuses
 from tests.analyzer.recommendations.lifecycle_recurring import prediction
 
 WEEKS = [prediction(span=PredictionSpan(number * 100, (number + 1) * 100, str(number))) for number in range(3)]

@@ -3,7 +3,14 @@
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.recommendations.lifecycle.status import Decision, Word, last_words, moment_of, rejected_at, said_applied
+from analyzer.recommendations.lifecycle.lifecycle_tables import (
+    Decision,
+    Word,
+    last_words,
+    moment_of,
+    rejected_at,
+    said_applied,
+)
 
 NOON = 1_795_435_200_000_000  # 2026-11-23 12:00 UTC
 

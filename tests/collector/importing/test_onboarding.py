@@ -14,8 +14,7 @@ import pytest
 
 import gpuledger
 from agent.wire.units import HOUR_MS
-from analyzer.interfaces.onboarding.cli import Prometheus
-from analyzer.interfaces.onboarding.onboard import ImportOptions, onboard
+from analyzer.interfaces.onboarding.onboard import ImportOptions, Prometheus, onboard
 from analyzer.interfaces.onboarding.prices import given
 from analyzer.interfaces.onboarding.runs import of_slurm
 from analyzer.settings.settings import Settings

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from agent.wire.tables import TABLES
-from analyzer.interfaces.onboarding import signals
-from analyzer.interfaces.onboarding.signals import ImportedSignals, by_answer, capabilities, explains_input
+from analyzer.interfaces.onboarding import screen
+from analyzer.interfaces.onboarding.screen import ImportedSignals, by_answer, capabilities, explains_input
 
 DCGM = {"utilization_ratio", "memory_used_bytes", "power_watts", "sm_clock_hertz", "energy_joules_total"}
 LIMITS = {"sm_clock_reference_hertz", "throttle_power_seconds", "throttle_thermal_seconds"}
@@ -77,9 +77,9 @@ def test_a_reading_a_second_hides_no_stall() -> None:
 
 def test_every_signal_is_a_column_of_the_contract() -> None:
     """A column that is renamed there would turn a yes into a no here."""
-    named = signals._ACTIVITY | signals._LIMITS | signals._CLOCKS
+    named = screen._ACTIVITY | screen._LIMITS | screen._CLOCKS
     assert named <= set(TABLES["gpu_samples"].names)
-    assert all(TABLES[table].has(column) for table, column in signals._CAUSES.values())
+    assert all(TABLES[table].has(column) for table, column in screen._CAUSES.values())
     assert TABLES["inventory"].has("rack")
     assert TABLES["network_samples"].has("transmit_bytes")
     assert TABLES["disk_samples"].has("written_bytes")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.tables import TABLES
-from collector.pipeline.decoding.range_checks import Clock, faults
+from collector.pipeline.decoding.validation import Clock, faults
 from collector.prometheus.names import Slot, catalogue, finish
 from collector.prometheus.pivot import Samples, commonest_steps, pivot, rows
 

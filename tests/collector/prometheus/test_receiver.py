@@ -12,7 +12,7 @@ import pytest
 from agent.wire.tables import TABLES
 from collector.config import CollectorConfig
 from collector.errors import BatchError, ServerError, StoreError
-from collector.pipeline.decoding.range_checks import Clock, faults
+from collector.pipeline.decoding.validation import Clock, faults
 from collector.pipeline.writer import Writer
 from collector.prometheus.client import exported_samples, matrix
 from collector.prometheus.labels import Clusters
