@@ -388,8 +388,8 @@ WITH gpus AS (
     SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
         coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
         c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.stopped_gpus, x.resting_gpus, x.resting_cores_milli, i.steps,
-        n.uneven // g.ms AS uneven, n.uneven_most
+        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.stopped_gpus, x.resting_gpus,
+        x.resting_cores_milli, i.steps, n.uneven // g.ms AS uneven, n.uneven_most
     FROM (SELECT rid, window_ms, ms FROM gpus) g
     LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
     LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
