@@ -22,8 +22,8 @@ from typing import Any
 import yaml
 
 from analyzer.capacity.planner.amounts import amount
-from analyzer.capacity.planner.ledger import read_queue
 from analyzer.errors import ConfigError
+from analyzer.queries.ledger_query import read_queue
 from analyzer.queries.statements import statements
 from analyzer.settings.bounded import strict_json, yaml_said
 from analyzer.text.words import counted, plain
@@ -313,7 +313,7 @@ def read_use(session: Session, now_us: int) -> tuple[Use, ...]:
         StoreError: the store does not answer.
     """
     found: dict[tuple[str | None, str | None, str | None], list[int]] = {}
-    for account, queue, qos, gpus in session.rows(statements("capacity/waiting.sql")[1], {"end": now_us}):
+    for account, queue, qos, gpus in session.rows(statements("capacity/held.sql")[0], {"end": now_us}):
         found.setdefault((account, queue, qos), [0, 0, 0])[0] += gpus
     for run in read_queue(session, now_us):
         use = found.setdefault((run.account, run.queue, run.qos), [0, 0, 0])

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
+from agent.wire.units import DAY_US, HOUR_MS, HOUR_US, MILLISECOND_US
 from analyzer.finops.forecast import Forecast, forecast
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import day_starts, local, midnight
 from analyzer.prices.price_book import PriceBook
+from analyzer.queries.ledger_query import QueuedRun, read_queue
 from analyzer.queries.statements import statements
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import WHOLE_AMOUNT, CellUnit, TableColumn, name_column, paper_lines
@@ -118,14 +119,16 @@ def asked_for(session: Session, start: int, end: int) -> dict[SkuAndOption, dict
     return found
 
 
-def _waiting_runs(session: Session, now: int) -> tuple[Waiting, ...]:
-    """Return what waits at the end of the newest hour, most GPUs first."""
-    rows = session.rows(
-        "SELECT sku, count(*), sum(gpus)::BIGINT FROM runs WHERE submitted_at < ? AND started_at IS NULL "
-        "AND ended_at IS NULL GROUP BY ALL ORDER BY 3 DESC, 1",
-        [now],
-    )
-    return tuple(Waiting(*row) for row in rows)
+def _add_waiting(
+    demand: dict[SkuAndOption, dict[int, int]], runs: Sequence[QueuedRun], sku: str | None, span: tuple[int, int]
+) -> None:
+    """Add what waits, which is wanted since it was submitted; of a fleet of one kind of GPU it waits for that."""
+    for run in runs:
+        hours = demand.setdefault((sku, "unknown"), {})
+        since = max(run.submitted_at or span[1], span[0])
+        for hour in range(since // HOUR_US * HOUR_US, span[1], HOUR_US):
+            until = min(hour + HOUR_US, span[1])
+            hours[hour] = hours.get(hour, 0) + run.gpus * ((until - max(hour, since)) // MILLISECOND_US)
 
 
 def _summed_hours(demand: Mapping[SkuAndOption, Mapping[int, int]], wanted: "list[SkuAndOption]") -> dict[int, int]:
@@ -190,6 +193,9 @@ def outlook(
     (first,) = session.row("SELECT min(hour) FROM ledger_hours WHERE hour >= ?", [today - _HISTORY_DAYS * DAY_US])
     start = today if first is None else _whole_day(first, timezone)
     demand = asked_for(session, start, today)
+    waiting, kinds = read_queue(session, now), {sku for sku, _ in gpus}
+    sku = kinds.pop() if len(kinds) == 1 else None
+    _add_waiting(demand, waiting, sku, (start, today))
     days = _days(start, today, timezone)
     stages = sorted({stage for _, stage in demand})
     lines = [
@@ -197,8 +203,9 @@ def outlook(
     ]
     whole = _line("all", _summed_hours(demand, list(demand)), days)
     mixes = tuple(_mix(sku, demand, days, whole, now, prices, gpus) for sku in _skus(demand, gpus))
+    held_up = (Waiting(sku, len(waiting), sum(run.gpus for run in waiting)),) if waiting else ()
     ordered = tuple(sorted(lines, key=lambda line: (-line.milliseconds, line.stage)))
-    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, _waiting_runs(session, now), mixes)
+    return Outlook(timezone, currency, now, len(days) - 1, ordered, whole, held_up, mixes)
 
 
 def _whole_day(first: int, timezone: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from agent.wire.bounded import json_said
 from agent.wire.units import HOUR_US
 from analyzer.period import Period
-from analyzer.queries.statements import booked, placed
+from analyzer.queries.statements import booked, placed, statements
 from analyzer.states import BOOKINGS, CLASSES, Class, booking
 from analyzer.text.words import counted, moment_words
 from collector.store.session import Session
@@ -306,3 +306,28 @@ def labels_of(text: str | None) -> dict[str, str]:
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """A run that waits for GPUs. None is not known; `submitted_at` is microseconds UTC, `priority` its scheduler's."""
+
+    run_id: str
+    name: str | None
+    account: str | None
+    queue: str | None
+    qos: str | None
+    gpus: int
+    time_limit_seconds: int | None
+    priority: float | None
+    submitted_at: int | None
+
+
+def read_queue(session: Session, now_us: int) -> tuple[QueuedRun, ...]:
+    """Read the runs that wait for GPUs at a moment, as their scheduler would begin them.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
+    (waiting,) = statements("queries/waiting.sql")
+    return tuple(QueuedRun(*row) for row in session.rows(waiting, {"end": now_us}))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from agent.wire.units import SECOND_US
-from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, QueuedRun, StockNode
+from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, StockNode
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import (
     Amount,
@@ -19,6 +19,7 @@ from analyzer.capacity.planner.problem import (
 )
 from analyzer.capacity.planner.task_file import TaskFile
 from analyzer.errors import ConfigError
+from analyzer.queries.ledger_query import QueuedRun
 from analyzer.text.words import counted, plain, plain_sentence
 
 _HOLDERS_NAMED = 2

@@ -11,6 +11,7 @@ from analyzer.capacity.planner.amounts import means
 from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import ConfigError
 from analyzer.ledger.coverage import ledger_end
+from analyzer.queries.ledger_query import QueuedRun, read_queue
 from analyzer.queries.statements import statements
 from analyzer.recommendations.site import Host, Placed
 from analyzer.recommendations.site_query import SiteQuery
@@ -128,21 +129,6 @@ class StockNode:
         if self.memory_bytes is None or any(amount is None for amount in held):
             return None
         return max(0, self.memory_bytes - sum(amount or 0 for amount in held) - (self.memory_busy_bytes or 0))
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedRun:
-    """A run that waits for GPUs. None is not known; `submitted_at` is microseconds UTC, `priority` its scheduler's."""
-
-    run_id: str
-    name: str | None
-    account: str | None
-    queue: str | None
-    qos: str | None
-    gpus: int
-    time_limit_seconds: int | None
-    priority: float | None
-    submitted_at: int | None
 
 
 class Ledger(Protocol):
@@ -312,16 +298,6 @@ def _where(one: _RunCount) -> str:
 
 def _gpus(count: int) -> str:
     return counted(count, "GPU") if count else "no GPU"
-
-
-def read_queue(session: Session, now_us: int) -> tuple[QueuedRun, ...]:
-    """Read the runs that wait for GPUs at a moment, as their scheduler would begin them.
-
-    Raises:
-        StoreError: the store does not answer.
-    """
-    waiting, _ = statements("capacity/waiting.sql")
-    return tuple(QueuedRun(*row) for row in session.rows(waiting, {"end": now_us}))
 
 
 def read_stock(session: Session, now_us: int) -> tuple[StockNode, ...]:

@@ -13,11 +13,12 @@ from anyio import from_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message
 
-from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, QueuedRun, StockNode
+from analyzer.capacity.planner.ledger import HISTORY_PATH, NODES_PATH, History, StockNode
 from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import LedgerError, UnansweredError
 from analyzer.interfaces.api.routes import add_api
 from analyzer.ledger.believed import believing
+from analyzer.queries.ledger_query import QueuedRun
 from analyzer.server_client import WRONG_USAGE, server_answer, typed
 from analyzer.settings.settings import Settings
 from collector.access.access import Access

@@ -45,7 +45,10 @@ def test_a_queue_is_demand_of_the_hour_in_which_it_was_asked_for() -> None:
 def test_what_waits_is_wanted_until_now() -> None:
     """A run that nobody could place yet is the demand that the fleet cannot meet."""
     written = daily()
-    written.run("slurm/a/waits", "big", "nlp", stage="training", sku="H100", submitted_at=NOW - 30 * HOUR, gpus=64)
+    row = {"run_id": "slurm/a/waits", "name": "big", "scheduler": "slurm", "requested_gpus": 64, "batch": 1}
+    row["submitted_at"] = NOW - 30 * HOUR
+    with written.store.session() as session:
+        session.load("allocations", list(row), [list(row.values())])
     report = read(written)
     assert [(each.sku, each.runs, each.gpus) for each in report.waiting] == [("H100", 1, 64)]
     assert report.whole.milliseconds == (28 * 8 * 12 + 30 * 64) * 3_600_000
