@@ -120,7 +120,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/onboarding/runs.py": START,
     "collector/cli/access.py": START,
     "collector/lake/series.py": "who draws no chart needs no pyarrow",
-    "collector/registry/database.py": OPTIONAL,
+    "collector/registry/tables.py": OPTIONAL,
     "collector/store/session.py": "readers never need pyarrow, and it brings numpy",
     "dashboards/cli.py": START,
 }

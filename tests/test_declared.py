@@ -21,7 +21,7 @@ PLACES = {
     "kubernetes": ("agent/attribution/kubelet.py",),
     "demo": ("simulator/",),
     "server": ("collector/", "analyzer/", "dashboards/"),
-    "fleet": ("collector/registry/database.py",),
+    "fleet": ("collector/registry/tables.py",),
     "assistant": ("analyzer/interfaces/mcp/",),
     "planning": ("analyzer/capacity/planner/cp_sat.py",),
     "forecast": ("analyzer/finops/forecast.py",),

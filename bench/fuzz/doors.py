@@ -30,7 +30,7 @@ from analyzer.capacity.planner.proposal import read_proposal
 from analyzer.capacity.planner.task_file import read_tasks
 from analyzer.capacity.profile.canonical_json import parsed as profile
 from analyzer.errors import AnalyzerError
-from analyzer.finops.budgets.budget_file import BudgetBook
+from analyzer.finops.budgets.month import BudgetBook
 from analyzer.finops.focus.read import NEEDED, read_focus
 from analyzer.interfaces.api.capacity import parsed as capacity_body
 from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES

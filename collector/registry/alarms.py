@@ -10,8 +10,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, true, update
 
-from collector.registry.database import Database, columns_of, values_of
-from collector.registry.tables import ALARM_POSTS, ALARMS
+from collector.registry.tables import ALARM_POSTS, ALARMS, Database, columns_of, values_of
 
 State = Literal["queued", "sent", "failed"]
 KEPT_US = 90 * 86_400_000_000  # a quarter of what was said

@@ -7,8 +7,7 @@ from typing import Literal
 from sqlalchemy import Connection, delete, insert, select
 
 from agent.wire.units import DAY_US
-from collector.registry.database import Database, columns_of, values_of
-from collector.registry.tables import AUDIT, AUDIT_DAYS
+from collector.registry.tables import AUDIT, AUDIT_DAYS, Database, columns_of, values_of
 
 AuditKind = Literal["change", "read", "refused"]
 

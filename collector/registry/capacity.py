@@ -13,8 +13,7 @@ from sqlalchemy import Connection, Select, case, delete, func, insert, select, u
 from agent.wire.units import DAY_US
 from collector.errors import FullError, RegistryError
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database, values_of
-from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS
+from collector.registry.tables import CAPACITY_EVENTS, CAPACITY_REQUESTS, Database, values_of
 
 _MOST_LISTED = 100_000
 _EXPIRED_AT_ONCE = 1_000

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, select, update
 
 from collector.errors import JoinError, RegistryError
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database, columns_of, values_of
-from collector.registry.tables import COUNTERS, GPU_HOMES, HOSTS, JOINS, KEYS
+from collector.registry.tables import COUNTERS, GPU_HOMES, HOSTS, JOINS, KEYS, Database, columns_of, values_of
 
 _MOST_KEYS = 200_000  # that are open, and that a collector holds in memory; a host has one
 

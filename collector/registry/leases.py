@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, case, insert, select, update
 
 from collector.errors import RegistryError
-from collector.registry.database import Database, columns_of
-from collector.registry.tables import COLLECTORS, COUNTERS, LEASES, NOBODY
+from collector.registry.tables import COLLECTORS, COUNTERS, LEASES, NOBODY, Database, columns_of
 
 _MOST = 256  # numbers fill the low byte of a batch's number
 

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Select, delete, func, select, update
 
 from collector.registry.audit import AuditEntry, record
-from collector.registry.database import Database, columns_of, values_of
-from collector.registry.tables import MAIL_SECRETS, MAIL_SENDS, MAIL_SUBSCRIPTIONS
+from collector.registry.tables import MAIL_SECRETS, MAIL_SENDS, MAIL_SUBSCRIPTIONS, Database, columns_of, values_of
 
 State = Literal["queued", "sending", "sent", "failed", "dropped"]
 CLAIM_US = 15 * 60_000_000  # after this, who claimed a mail is taken to be dead

@@ -5,11 +5,10 @@ from pathlib import Path
 from collector.registry.alarms import Alarms
 from collector.registry.audit import Audit
 from collector.registry.capacity import Bounds, CapacityRequests
-from collector.registry.database import Database, postgres_database, sqlite_database
 from collector.registry.keys import Homes, Joins, Keys
 from collector.registry.leases import Collectors, Leases
 from collector.registry.mails import Mails
-from collector.registry.tables import migrate
+from collector.registry.tables import Database, migrate, postgres_database, sqlite_database
 
 _SUFFIX = ".registry.sqlite"  # of the file beside a store
 _POSTGRES = ("postgres:", "postgresql://", "postgres://")

@@ -5,8 +5,7 @@ from itertools import accumulate
 
 from agent.wire.units import MICROS
 from analyzer.charts.figures import Course, month_course
-from analyzer.finops.budgets.budget_file import budget_book
-from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report, spending
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, budget_book, month_report, spending
 from analyzer.finops.budgets.text import between, expected_column, first_sentence, since_words, spent_column
 from analyzer.finops.charges.closing import edited, edited_words
 from analyzer.interfaces.api.request_service import RequestContext

@@ -40,8 +40,7 @@ from collector.store.database import Store
 from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, JobPage
 from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts
-from dashboards.pages.finding import finding_routes
-from dashboards.pages.fleet import fleet_routes
+from dashboards.pages.fleet import finding_routes, fleet_routes
 from dashboards.pages.frame import Frame, assets
 from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.finops.budgets.budget_file import BudgetBook
+from analyzer.finops.budgets.month import BudgetBook
 from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
 from analyzer.settings.toml_model import fixed, keys_of, read_rows, since, toml_file, toml_key

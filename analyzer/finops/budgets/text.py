@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.wire.units import MICROS
-from analyzer.finops.budgets.budget_file import FLEET
-from analyzer.finops.budgets.month import BudgetLine, Ending, MonthReport
+from analyzer.finops.budgets.month import FLEET, BudgetLine, Ending, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
-from analyzer.text.layout import TextLayout
-from analyzer.text.table import WHOLE_AMOUNT, TableColumn, paper_lines
+from analyzer.text.layout import WHOLE_AMOUNT, TableColumn, TextLayout, paper_lines
 from analyzer.text.words import (
     AT_LEAST,
     UNKNOWN,

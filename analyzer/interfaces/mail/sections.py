@@ -9,8 +9,7 @@ from agent.wire.units import HOUR_MS, MICROS
 from analyzer.capacity.gate.decided import Decided
 from analyzer.capacity.gate.decided import line as request_line
 from analyzer.finops.anomalies import Anomalies, anomalies, anomaly_words
-from analyzer.finops.budgets.budget_file import budget_book
-from analyzer.finops.budgets.month import BudgetLine, MonthReport, month_report
+from analyzer.finops.budgets.month import BudgetLine, MonthReport, budget_book, month_report
 from analyzer.finops.budgets.text import between, method_words, over_words, since_words
 from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.sums import Charged

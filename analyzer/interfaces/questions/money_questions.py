@@ -7,8 +7,7 @@ from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.finops.anomalies import Anomalies, anomalies, anomalies_text
-from analyzer.finops.budgets.budget_file import refuse_unbound
-from analyzer.finops.budgets.month import read_month
+from analyzer.finops.budgets.month import read_month, refuse_unbound
 from analyzer.finops.budgets.text import budgets_text, over_check
 from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
 from analyzer.finops.charges.sums import Bearer
@@ -32,8 +31,7 @@ from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import TextLayout
-from analyzer.text.table import TableColumn, paper_lines
+from analyzer.text.layout import TableColumn, TextLayout, paper_lines
 from analyzer.text.words import counted
 from collector.store.session import Session
 

@@ -16,7 +16,7 @@ from analyzer.reports.recommendation_words import (
     move_words,
     standing_words,
 )
-from analyzer.text.table import csv_text
+from analyzer.text.layout import csv_text
 from analyzer.text.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.

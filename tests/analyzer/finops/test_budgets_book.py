@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.finops.budgets.budget_file import BudgetBook
+from analyzer.finops.budgets.month import BudgetBook
 
 GOOD = """
 [[budget]]

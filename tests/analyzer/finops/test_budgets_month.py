@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.finops.budgets.budget_file import Budget
 from analyzer.finops.budgets.month import (
+    Budget,
     BudgetLine,
     Days,
     Ending,
