@@ -62,7 +62,8 @@ def weight_bytes(model: Model, work: Work) -> int:
 def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
     """Return the bytes of weights on a GPU of the largest stage; without a shape every weight counts as quantised.
 
-    A tower for images is not split, but held whole by each GPU. Bytes that the files have go before what we count.
+    A tower for images is not split, but held whole by each GPU, as are small parts of layers. Bytes that the files have
+    go before what we count.
     """
     shape, tensor, pipeline = model.shape, sharding.tensor, sharding.pipeline
     if shape is None:
@@ -73,7 +74,8 @@ def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
     scale = Fraction(model.parameters, whole.total)
     if (stored := _stored_bytes(model, precision)) is not None:
         scale = stored / _bytes_of(whole, precision, shape)
-    return ceil(ceil(stage * scale) / Fraction(tensor) + tower * scale)
+    copied = _bytes_of(shape.copied(tensor, pipeline), precision, shape) if tensor > 1 else 0
+    return ceil(ceil(stage * scale) / Fraction(tensor) + (tower + copied) * scale)
 
 
 def _stored_bytes(model: Model, precision: Precision) -> int | None:

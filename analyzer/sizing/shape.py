@@ -189,6 +189,26 @@ class Shape:
             tower,
         )
 
+    def copied(self, tensor: int, pipeline: int = 1) -> Parts:
+        """Return what one of `tensor` GPUs holds beyond an even share, since it is not split: see key_value_width.
+
+        Heads of keys and values that are fewer than GPUs, what projects to latent ranks, routers, norms. Source: vLLM,
+        QKVParallelLinear and ReplicatedLinear.
+        """
+        attention = 0
+        for shape, layers in ((self, self.windowed_layers), (self.full(), self.full_layers)):
+            if (latent := shape.latent) is not None:
+                whole = self.hidden * (latent.kv_rank + latent.rope_width + latent.query_rank)
+                attention += layers * (whole - whole // tensor)
+            else:
+                attention += (
+                    layers * 2 * self.hidden * (shape.key_value_width(tensor) - shape.key_value_width() // tensor)
+                )
+        ranks = self.latent.query_rank + self.latent.kv_rank if self.latent else 0
+        small = self.layers * (self.norms * self.hidden + ranks) + self.expert_layers * self.hidden * self.experts
+        staged = -(-self.layers // pipeline)
+        return Parts(attention * staged // self.layers, 0, 0, (small - small // tensor) * staged // self.layers)
+
     def _stage_expert_layers(self, pipeline: int) -> int:
         """Return the layers of experts in the stage that has most of them."""
         layers = -(-self.layers // pipeline)

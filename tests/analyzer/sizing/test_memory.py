@@ -176,3 +176,21 @@ def test_a_precision_that_does_not_go_with_the_work_is_refused(purpose: Purpose,
     """With the one that does."""
     with pytest.raises(ConfigError, match=why):
         work_of(purpose, precision)
+
+
+def test_what_is_not_split_is_whole_on_each_gpu() -> None:
+    """Eight heads of keys on sixteen GPUs are sixteen; norms, routers and latent ranks are not cut."""
+    llama, mixtral, deepseek = (model_named(name) for name in ("llama-3-70b", "mixtral-8x7b", "deepseek-r1"))
+    assert llama.shape is not None
+    assert mixtral.shape is not None
+    assert deepseek.shape is not None
+    norms = 80 * 2 * 8192
+    assert llama.shape.copied(8).attention == 0
+    assert llama.shape.copied(8).total == norms * 7 // 8
+    assert llama.shape.copied(16).attention == 80 * 2 * 8192 * (128 - 1024 // 16)
+    assert llama.shape.copied(16, 2).attention == llama.shape.copied(16).attention // 2
+    assert mixtral.shape.copied(8).other == 32 * (2 * 4096 + 4096 * 8) * 7 // 8
+    assert deepseek.shape.copied(8).attention == 61 * 7168 * (512 + 64 + 1536) * 7 // 8
+    assert llama.shape.copied(1).total == 0
+    held = memory(llama, work_of("inference"), Sharding(tensor=16)).of("weights") or 0
+    assert held == -(-2 * llama.parameters // 16) + 2 * llama.shape.copied(16).total
