@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from analyzer.charts.series import Chart
-from analyzer.charts.theme import bars, figure, literal, palette, times
+from analyzer.charts.theme import bars, figure, literal, palette, round_end, times
 from analyzer.states import Class
 
-_HEIGHT = 320
+_HEIGHT, _CURVE_HEIGHT = 320, 240
 _FULL = 100.0
 _DAYS_TOLD = 8  # on a phone there is room for no more
 
@@ -37,16 +37,17 @@ def stacked_bars(chart: Chart) -> dict[str, object]:
         showlegend=True,
         shapes=[] if chart.mark is None else [mark | {"line": line}],
         xaxis=_axis(chart),
-        yaxis={"title": {"text": literal(chart.unit)}, "range": _range(chart), "rangemode": "tozero"},
+        yaxis={"title": {"text": literal(chart.unit)}, "range": _range(chart)},
     )
 
 
-def _range(chart: Chart) -> list[float] | None:
-    """Return the whole scale of shares, where more than a third of it is used; None leaves it to what there is."""
-    highest = max(
-        (sum(trace.values[bar] or 0.0 for trace in chart.traces) for bar in range(len(chart.times))), default=0
-    )
-    return [0.0, max(_FULL, highest)] if chart.unit.startswith("%") and highest > _FULL / 3 else None
+def _range(chart: Chart, *, is_stacked: bool = True) -> list[float]:
+    """Return the scale from 0 to a round end; of shares all of it, where more than a third of it is used."""
+    bars_of = ([trace.values[bar] or 0.0 for trace in chart.traces] for bar in range(len(chart.times)))
+    highest = max((sum(each) if is_stacked else max(each) for each in bars_of), default=0.0)
+    highest = max(highest, chart.mark or 0.0)
+    is_share = chart.unit.startswith("%") and _FULL / 3 < highest <= _FULL
+    return [0.0, _FULL if is_share else round_end(highest)]
 
 
 def _axis(chart: Chart) -> dict[str, object]:
@@ -55,6 +56,27 @@ def _axis(chart: Chart) -> dict[str, object]:
         return times("%a %-d %b %H:%M")
     every = max(1, -(-len(chart.times) // _DAYS_TOLD))
     return times("%a %-d %b", tickvals=chart.times[::every], tickformat="%-d %b", tickformatstops=[])
+
+
+def over_one_another(chart: Chart) -> dict[str, object]:
+    """Return the first trace of a chart below the second, over the hours since each began, from 0 up."""
+    hours = [float(time) for time in chart.times]
+    shown = "%{y:,.1f} " + literal(chart.unit)
+    lines = [
+        go.Scatter(
+            name=literal(trace.name), x=hours, y=trace.values, mode="lines", connectgaps=False, hovertemplate=shown,
+            line={"color": palette()[ink], "width": 2, "dash": dash},
+        )
+        for trace, ink, dash in zip(chart.traces, ("quiet", "spare"), ("dash", "solid"), strict=True)
+    ]  # fmt: skip
+    return figure(
+        lines,
+        _CURVE_HEIGHT,
+        hovermode="x unified",
+        showlegend=True,
+        xaxis={"title": {"text": "hours since it began"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": literal(chart.unit)}, "range": _range(chart, is_stacked=False)},
+    )
 
 
 _SURE = 0.25  # how strongly the cone is painted
@@ -78,6 +100,7 @@ class Course:
 def month_course(course: Course) -> dict[str, object]:
     """Return the course as a figure."""
     now, spent = course.times[-1], course.spent[-1]
+    told = [each for each in (*course.spent, course.expected, course.high, course.budget) if each is not None]
     shown = "%{y:,.0f} " + literal(course.sign)
     traces = []
     if course.low is not None and course.high is not None:
@@ -98,7 +121,7 @@ def month_course(course: Course) -> dict[str, object]:
         _HEIGHT,
         hovermode="x unified",
         xaxis=times("%a %-d %b", range=[course.begins, course.ends]),
-        yaxis={"title": {"text": literal(course.sign)}, "rangemode": "tozero"},
+        yaxis={"title": {"text": literal(course.sign)}, "range": [0.0, round_end(max(told))]},
     )
 
 

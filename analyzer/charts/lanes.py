@@ -14,7 +14,7 @@ from typing import Literal
 import plotly.graph_objects as go
 
 from agent.wire.units import DAY_SECONDS, MINUTE_SECONDS, PERMILLE, SECOND_US, WEEK_SECONDS
-from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette, times
+from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette, round_end, times
 from analyzer.period import local
 from analyzer.states import Class
 from analyzer.text.words import day
@@ -63,7 +63,7 @@ class Lane:
     @property
     def top(self) -> float:
         """Return what the lane's height stands for."""
-        return 1.0 if self.unit == "ratio" else max((value or 0.0 for value in self.most), default=0.0) or 1.0
+        return 1.0 if self.unit == "ratio" else round_end(max((value or 0.0 for value in self.most), default=0.0))
 
 
 @dataclass(frozen=True, slots=True)

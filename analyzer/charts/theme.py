@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
+from math import floor, log10
 
 import plotly.graph_objects as go
 
@@ -36,6 +37,17 @@ def times(hover: str, **more: object) -> dict[str, object]:
         {"dtickrange": [DAY_MS, None], "value": "%-d %b"},
     ]
     return {"type": "date", "hoverformat": hover, "tickformatstops": stops, **more}
+
+
+_ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+
+
+def round_end(highest: float) -> float:
+    """Return where an axis from 0 ends that has room for a value: at the next round figure."""
+    if highest <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(highest))
+    return next((power * step for step in _ROUND if power * step >= highest * (1 - 1e-9)), 10 * power)
 
 
 def literal(text: str) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from agent.wire.units import DAY_US
+from agent.wire.units import DAY_US, HOUR_US, SECOND_US
+from analyzer.charts.lanes import Lane, RunTimeline
+from analyzer.charts.series import Chart, Trace
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
 from analyzer.ledger.run_facts import find_run
@@ -21,8 +23,14 @@ from analyzer.recommendations.lifecycle.work import (
     works_of_name,
     works_of_runs,
 )
+from analyzer.text.words import duration
 from collector.store.session import Session
 
+CURVE_PIXELS = 400  # of each timeline that is read for them
+_CURVE_POINTS = 80
+_CURVES = ("sm", "tokens", "requests", "first", "disk", "workers", "power", "hbm")  # the first that both have
+_CURVES_SHOWN = 4
+_UNITS = {"ratio": ("%", 100.0), "B/s": ("GB/s", 1e-9)}
 _BACK_US = 56 * DAY_US
 
 
@@ -93,6 +101,56 @@ def compare_at(session: Session, timezone: str, currency: str, name: str, at: st
         if not found:
             raise LedgerError(f"no run of {name} lies entirely {side} {at}; choose another moment")
     return _compared(session, (name, timezone, currency), ("before", "after"), before, after)
+
+
+def curves(before: RunTimeline, after: RunTimeline) -> list[Chart]:
+    """Return what can be laid over one another of two runs, each from its own start: the work done, and signals."""
+    sides = {"before": before, "after": after}
+    longest = max(one.known_end - one.known_start for one in sides.values())
+    step = max(SECOND_US, -(-longest // _CURVE_POINTS))
+    places = range(0, longest, step)
+    useful = {name: _useful(one) for name, one in sides.items()}
+    lanes = {name: {lane.key: lane for lane in one.lanes} for name, one in sides.items()}
+    shared = [key for key in _CURVES if all(key in own for own in lanes.values())][: _CURVES_SHOWN - 1]
+    drawn = [("GPU time in productive states", "%", useful)]
+    for key in shared:
+        first = lanes["before"][key]
+        unit, scale = _UNITS.get(first.unit, (first.unit, 1.0))
+        drawn.append((first.title, unit, {name: _signal(own[key], scale) for name, own in lanes.items()}))
+    hours = tuple(f"{at / HOUR_US:.3f}" for at in places)
+    labels = tuple(duration(at // SECOND_US) for at in places)
+    return [
+        Chart(
+            title, unit, hours, labels,
+            tuple(
+                Trace(name, "useful", _binned(sides[name].known_start, points, step, len(places)))
+                for name, points in told.items()
+            ),
+        )
+        for title, unit, told in drawn
+        if any(told.values())
+    ]  # fmt: skip
+
+
+_Points = list[tuple[int, float]]
+
+
+def _useful(one: RunTimeline) -> _Points:
+    bands = [band.shares for band in one.ribbon.bands if band.klass == "useful"]
+    return [(at, 100 * sum(shares[place] for shares in bands)) for place, at in enumerate(one.ribbon.starts)]
+
+
+def _signal(lane: Lane, scale: float) -> _Points:
+    return [(lane.start + n * lane.step, scale * value) for n, value in enumerate(lane.mean) if value is not None]
+
+
+def _binned(start: int, points: _Points, step: int, count: int) -> tuple[float | None, ...]:
+    """Return the mean of what was seen in each stretch since the start; None where nobody reported."""
+    seen: list[list[float]] = [[] for _ in range(count)]
+    for at, value in points:
+        if 0 <= (place := max(0, at - start) // step) < count:
+            seen[place].append(value)
+    return tuple(round(fmean(values), 3) if values else None for values in seen)
 
 
 def checked_kind(other: str | None, at: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 from analyzer.period import Period
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, Counted, fold, ledger_source
 from analyzer.reports.request import Order
+from analyzer.reports.run import RunFacts
 from collector.store.session import Session
 
 
@@ -36,7 +37,25 @@ class RunList:
     runs: tuple[RunSummary, ...]
 
 
-Sort = Literal["cost", "avoidable", "hours", "useful", "started", "gpus", "name"]
+# What a sheet has of each run, exact.
+RUN_COLUMNS = (
+    "run_id", "name", "team", "gpus", "sku", "started_us", "ended_us", "exit_status", "milliseconds", "cost_micros",
+    "useful_ms", "avoidable_ms", "measured_ms", "lost_most_to", "lost_ms",
+)  # fmt: skip
+
+
+def run_values(run: RunSummary, known: RunFacts | None) -> tuple[object, ...]:
+    """Return the values of RUN_COLUMNS; `known` is what is known of the run beside the ledger."""
+    went, lost = run.breakdown, run.main_loss
+    return (
+        run.run_id, run.name, run.team, run.gpus, run.sku, known.started_at if known else None,
+        known.ended_at if known else None, known.exit_status if known else None, went.milliseconds,
+        went.cost_micros, went.of("useful").milliseconds, went.of("avoidable").milliseconds,
+        went.measured.milliseconds, lost.label if lost else None, lost.milliseconds if lost else None,
+    )  # fmt: skip
+
+
+Sort = Literal["cost", "avoidable", "hours", "useful", "started", "gpus", "name", "team", "state"]
 RunState = Literal[
     "running", "completed", "failed", "cancelled", "preempted", "node_failed", "timeout", "out_of_memory"
 ]  # fmt: skip
@@ -50,6 +69,8 @@ _SORTED_BY: dict[Sort, str] = {
     "started": "started_at DESC NULLS LAST",
     "gpus": "gpus DESC NULLS LAST, ms DESC",
     "name": "lower(coalesce(name, run_id))",
+    "team": "lower(known.team) NULLS LAST",
+    "state": "known.ended_at IS NOT NULL, known.exit_status NULLS LAST",
 }
 _FOUND = """
 WITH held AS (

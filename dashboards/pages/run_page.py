@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from agent.wire.units import HOUR_US, MICROS
+from analyzer.charts.figures import over_one_another
 from analyzer.charts.series import Chart, Trace, chart
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.findings.finding import Finding
@@ -30,7 +31,7 @@ from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.text import traffic_rows
 from analyzer.period import Period
 from analyzer.queries.ledger_query import within
-from analyzer.reports.compare import compare_runs
+from analyzer.reports.compare import CURVE_PIXELS, compare_runs, curves
 from analyzer.reports.findings import Words, causes_out
 from analyzer.reports.reader import Reader
 from analyzer.reports.run import (
@@ -47,11 +48,13 @@ from analyzer.reports.run import (
     runs_where,
 )
 from analyzer.reports.run_list import (
+    RUN_COLUMNS,
     RUN_STATES,
     SORTS,
     RunSearch,
     RunState,
     Sort,
+    run_values,
     search_runs,
     user_breakdown,
     user_runs,
@@ -94,9 +97,9 @@ _IDS = {"f": "/findings/{}", "r": "/recommendations#{}"}  # what else is looked 
 _ID = re.compile(r"[fr]-[0-9a-z]{4,}")
 _EVER = "all"
 PERIODS = (("24h", "last day"), ("7d", "last seven days"), ("30d", "last thirty days"), (_EVER, "all that is known"))
-_HEADS: tuple[tuple[Sort | None, str], ...] = (
-    ("name", "run"), (None, "team"), ("started", "started"), (None, "state"), ("gpus", "GPUs"), ("hours", "GPU-hours"),
-    ("cost", "cost"), ("useful", "useful"), ("avoidable", "lost most to"),
+_HEADS: tuple[tuple[Sort, str], ...] = (
+    ("name", "run"), ("team", "team"), ("started", "started"), ("state", "state"), ("gpus", "GPUs"),
+    ("hours", "GPU-hours"), ("cost", "cost"), ("useful", "useful"), ("avoidable", "lost most to"),
 )  # fmt: skip
 
 
@@ -266,20 +269,7 @@ def _sheet(context: RequestContext, asked: RunsAsked) -> Sheet:
     searched = asked.search(people=context.scope.may_decide)
     found = search_runs(context.session, _period(context, replace(asked, page=1)), searched, _IN_CSV)
     facts = _facts(context, [run.run_id for run in found.runs])
-    rows = []
-    for run in found.runs:
-        went, lost, known = run.breakdown, run.main_loss, facts.get(run.run_id)
-        rows.append((
-            run.run_id, run.name, run.team, run.gpus, run.sku, known.started_at if known else None,
-            known.ended_at if known else None, known.exit_status if known else None, went.milliseconds,
-            went.cost_micros, went.of("useful").milliseconds, went.of("avoidable").milliseconds,
-            went.measured.milliseconds, lost.label if lost else None, lost.milliseconds if lost else None,
-        ))  # fmt: skip
-    head = (
-        "run_id", "name", "team", "gpus", "sku", "started_us", "ended_us", "exit_status", "milliseconds", "cost_micros",
-        "useful_ms", "avoidable_ms", "measured_ms", "lost_most_to", "lost_ms",
-    )  # fmt: skip
-    return Sheet(head, rows)
+    return Sheet(RUN_COLUMNS, [run_values(run, facts.get(run.run_id)) for run in found.runs])
 
 
 _CENTS = 100
@@ -330,8 +320,14 @@ def compare_page(before: str, after: str) -> ReadPage:
         found = compare_runs(context.session, settings.timezone, settings.currency, before, after)
         names = run_names(context.session, [*found.before.run_ids, *found.after.run_ids])
         words = {"what": "compare", "subject": before, "other": after, "format": "json"}
+        whole, known, asked = context.whole.session, Remembered(), TimelineAsked(width=CURVE_PIXELS)
+        own = [side.run_ids[0] for side in (found.before, found.after)]
+        weights = [[side.breakdown.of(klass).milliseconds for klass in CLASSES] for side in (found.before, found.after)]
+        drawn = curves(*(read_timeline(whole, known, run_id, asked, settings.timezone) for run_id in own))
         return {
             "found": found,
+            "charts_drawn": [(chart, over_one_another(chart)) for chart in drawn],
+            "bars": weights,
             "sides": [(run_id, names.get(run_id, run_id)) for (run_id,) in (found.before.run_ids, found.after.run_ids)],
             "sentence": comparison_answer(found),
             "rows": comparison_rows(found),

@@ -119,6 +119,17 @@ def test_every_table_sorts_and_a_link_keeps_its_order(browser: Browser, demo_fle
     again.close()
 
 
+def test_two_runs_are_laid_over_one_another(browser: Browser, demo_fleet: str) -> None:
+    """Which began to wait earlier is seen, and not worked out from two pages."""
+    known = httpx.get(f"{demo_fleet}/v1/runs").json()["items"]
+    visit = Visit(browser, f"{demo_fleet}/compare?before={known[0]['run_id']}&after={known[1]['run_id']}")
+    visit.page.locator("#curve-1").scroll_into_view_if_needed()
+    visit.page.wait_for_selector("#curve-1 .main-svg", timeout=PATIENCE_MS)
+    assert visit.page.locator("#curve-1 .scatterlayer .trace").count() == 2
+    assert visit.page.locator("#curve-1 .legendtext").all_text_contents() == ["before", "after"]
+    visit.close()
+
+
 @pytest.mark.parametrize(
     ("text", "figure"),
     [

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plotly.offline import get_plotlyjs_version
 
+from agent.wire.units import HOUR_US
 from analyzer.charts.figures import (
     Course,
     GanttRow,
@@ -22,13 +23,15 @@ from analyzer.charts.figures import (
     class_bar,
     gantt,
     month_course,
+    over_one_another,
     scaling,
     spreads,
     stacked_bars,
 )
-from analyzer.charts.lanes import run_lanes
+from analyzer.charts.lanes import Band, Lane, Ribbon, RunTimeline, run_lanes
 from analyzer.charts.series import Chart, Trace
-from analyzer.charts.theme import CLEAR, palette
+from analyzer.charts.theme import CLEAR, palette, round_end
+from analyzer.reports.compare import curves
 from analyzer.states import CLASSES
 from analyzer.text.templating import DRAW, PLOTLY, policy, scripts
 from tests.analyzer.charts.test_lanes import EXAMPLE
@@ -159,7 +162,37 @@ def test_no_name_in_a_figure_is_more_than_a_name(figure: dict[str, object]) -> N
 
 def test_shares_have_the_whole_scale_and_small_ones_their_own() -> None:
     """Half of a bar of 100 is half as high as the sheet; a share of a hundredth would not be seen so."""
-    assert [_scale(value) for value in (50.0, 120.0, 2.0)] == [[0.0, 100.0], [0.0, 120.0], None]
+    assert [_scale(value) for value in (50.0, 120.0, 2.0)] == [[0.0, 100.0], [0.0, 120.0], [0.0, 2.0]]
+
+
+@given(st.floats(0.001, 1e12))
+def test_an_axis_ends_at_a_round_figure_that_is_near(highest: float) -> None:
+    """No curve leaves its sheet, and the top of an axis is a figure that people say."""
+    end = round_end(highest)
+    assert highest * (1 - 1e-6) <= end <= 2 * highest
+    digits = f"{end:.6e}".split("e")[0].rstrip("0")
+    assert len(digits.replace(".", "")) <= 2
+    assert round_end(0.0) == 1.0
+
+
+def test_curves_of_two_runs_begin_together_and_end_where_each_ends() -> None:
+    """One that took half as long covers half of the axis; what was not measured is a gap, and no zero."""
+
+    def of(start: int, hours: int, value: float) -> RunTimeline:
+        starts = [start + n * HOUR_US for n in range(hours)]
+        lane = Lane("sm", "SM activity", "ratio", start, HOUR_US, [value, *[None] * (hours - 1)], [], [])
+        ribbon = Ribbon(HOUR_US, starts, [Band("productive", "useful", [value] * hours)])
+        end = start + hours * HOUR_US
+        return RunTimeline("r", "UTC", 400, start, end, start, end, ribbon, [lane], None, [])
+
+    work, signal = curves(of(0, 80, 0.5), of(10**15, 40, 1.0))
+    before, after = work.traces
+    assert (work.unit, before.values, after.values) == ("%", (50.0,) * 80, (100.0,) * 40 + (None,) * 40)
+    assert signal.title == "SM activity"
+    assert [trace.values[:2] for trace in signal.traces] == [(50.0, None), (100.0, None)]
+    drawn = read(over_one_another(work))
+    assert drawn["layout"]["yaxis"]["range"] == [0.0, 100.0]
+    assert [line["name"] for line in drawn["data"]] == ["before", "after"]
 
 
 def _scale(value: float) -> list[float] | None:
