@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from agent.errors import UnreadError
 from agent.wire.bounded import compiled
-from agent.wire.serving import ENGINES, REQUESTS, WITHIN_A_PART, Engine, Series
+from agent.wire.serving import ENGINES, RANKS, REQUESTS, WITHIN_A_PART, Engine, Series
 
 # Samples out of Prometheus's text format: those of a few names, from a page that may have a hundred thousand others.
 # Source: Prometheus's exposition format 0.0.4, and OpenMetrics where it reads the same.
@@ -242,8 +242,18 @@ def _chosen(
             # What an ensemble's members alone tell, tokens and queues, is told for the ensemble.
             said = of_model if of_model or column in REQUESTS or not engine.has_ensembles else said
         if said and all(0 <= sample.value < math.inf for sample in said):
-            return series.name, said
+            return series.name, _first_ranks(said)
     return "", []
+
+
+def _first_ranks(said: list[Sample]) -> list[Sample]:
+    """Return of the ranks that share one queue, and may each tell it, the first: those of one data-parallel rank."""
+    found: dict[Labels, tuple[tuple[int, ...], Sample]] = {}
+    for sample in said:
+        alike = frozenset((name, value) for name, value in sample.labels.items() if name not in RANKS)
+        ranks = tuple(int(rank) if (rank := sample.labels.get(name, "")).isdecimal() else 0 for name in RANKS)
+        found[alike] = min(found.get(alike, (ranks, sample)), (ranks, sample), key=lambda one: one[0])
+    return [sample for _, sample in found.values()]
 
 
 def _model(engine: Engine, own: _Samples) -> str | None:

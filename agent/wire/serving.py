@@ -166,8 +166,8 @@ _TGI = Engine(
     between_tokens=("tgi_request_mean_time_per_token_duration",),
 )
 
-# Every rank of a tensor-parallel server may say its queue, and all say the same.
-_RANKS = ("tp_rank", tuple(str(rank) for rank in range(1, 64)))
+# Every rank of a tensor- or pipeline-parallel server may say its queue, and all say the same.
+RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 _SGLANG_FORMS = ("sglang:{}", "sglang_{}")
 _SGLANG = Engine(
     name="sglang",
@@ -183,8 +183,8 @@ _SGLANG = Engine(
         "tokens_out": _named("generation_tokens_total", *_SGLANG_FORMS),
     },
     gauges={
-        "running": tuple(Series(one.name, unless=_RANKS) for one in _named("num_running_reqs", *_SGLANG_FORMS)),
-        "waiting": tuple(Series(one.name, unless=_RANKS) for one in _named("num_queue_reqs", *_SGLANG_FORMS)),
+        "running": _named("num_running_reqs", *_SGLANG_FORMS),
+        "waiting": _named("num_queue_reqs", *_SGLANG_FORMS),
     },
     ratios={"kv_cache_ratio": _named("token_usage", *_SGLANG_FORMS)},
     first_response=tuple(form.format("time_to_first_token_seconds") for form in _SGLANG_FORMS),

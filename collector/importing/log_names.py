@@ -76,11 +76,12 @@ _NUMBERED = re.compile(r"\(gpu:(\d+)\)"), re.compile(r"gpu[ ._:-]?(\d+)|(?<![a-z
 _UNMEANT = re.compile(
     r"\.process\.|processes|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
 )
+_UNMEANT_NAMED = 8
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
 _FILLER = re.compile(
     r"^(benchmark|resources|metrics_daemon|collect|system|nvidia_smi|nvidia|node_[a-z0-9]+|cuda_\d+|gpu_\d+|_)_+"
 )
-_UNIT_WORD = re.compile(r"_(pct|percent|percentage|ratio|bytes|megabytes|kib|mib|gib|kb|mb|gb|w|watts|mw|milliwatts"
+_UNIT_WORD = re.compile(r"_(pct|percent|percentage|ratio|bytes|megabytes|kib|mib|gib|kb|mb|gb|w|watts|mw|milliwatts|kw"
                         r"|c|celsius|mhz|hz|j|joules|mj|kwh|wh|s|sec|secs|seconds|ms)$")  # fmt: skip
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z%]*)")
 _LOST = re.compile(r"GPU is lost|ERR!|GPU requires reset", re.IGNORECASE)
@@ -126,7 +127,7 @@ def meaning_of(name: str) -> Meaning | None:
                 said = brackets[0] if brackets else word[1] if word else ""
                 is_size = _UNITS.get(said, 0.0) >= _UNITS["kib"]
                 meant = "memory_used_bytes" if is_size and column == "memory_utilization_ratio" else column
-                return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said))
+                return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said) or usual == "ratio")
     return None
 
 
@@ -276,6 +277,7 @@ class _Clock:
 def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
     """Put records into a log: each of one GPU, or with the GPU in the names of its columns."""
     clock = _Clock(log, hints)
+    unmeant: dict[str, None] = {}
     for told in records:
         log.rows += 1
         record = told
@@ -286,6 +288,7 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
         for name, raw in record.items():
             meaning = meaning_of(name)
             if meaning is None:
+                unmeant[name] = None
                 continue
             if meaning.column in FACTS and (meaning.gpu is None or meaning.column == "name"):
                 number = cell_of(raw)[0] if meaning.is_sure else None  # of elapsed_ms
@@ -300,6 +303,8 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
                 sure = "" if meaning.is_sure or unit else "?"
                 own[meaning.column + sure] = value * (factor if not sure else 1.0)
         _place(log, clock, record, facts, values)
+    if log.kind == OWN_TABLE and unmeant:
+        log.assume(f"{', '.join([*unmeant][:_UNMEANT_NAMED])} of it is not read: what that means is not known")
 
 
 def _place(log: Log, clock: _Clock, record: Record, facts: Record, values: _Values) -> None:

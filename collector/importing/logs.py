@@ -304,11 +304,18 @@ def _of_mlflow(source: _Source) -> Iterator[Record]:
 
 def _of_query_range(source: _Source) -> Iterator[Record]:
     """Yield the points of a matrix, a series after another; a GPU's energy counter becomes what it grew by."""
-    for series in source.first["data"]["result"]:
+    told = source.first["data"]["result"] if "data" in source.first else map(_exported, source.documents)
+    for series in told:
         labels = series["metric"]
         facts = _of_labels(labels)
         for at, value in series.get("values") or [series["value"]]:
             yield {"timestamp": float(at), labels.get("__name__", "utilization"): str(value), **facts}
+
+
+def _exported(series: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a series of VictoriaMetrics's /api/v1/export as a query_range has it."""
+    points = zip(series["timestamps"], series["values"], strict=True)
+    return {"metric": series["metric"], "values": [(at / 1000, value) for at, value in points if value is not None]}
 
 
 def _of_labels(labels: Mapping[str, str]) -> dict[str, Any]:
@@ -479,6 +486,7 @@ KINDS: tuple[Kind, ...] = (
          lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.text[:_HEAD])),
          _of_mlflow),
     Kind("a query_range of Prometheus", _has(r"^data$", r"^status$"), _of_query_range),
+    Kind("an export of VictoriaMetrics", _has(r"^timestamps$", r"^metric$"), _of_query_range),
     Kind("a Kineto trace", _has(r"^traceEvents$"), _of_kineto),
     Kind("a ClusterCockpit archive", _has(r"^acc_"), _of_cockpit),
     Kind("a summary of DLIO or MLPerf Storage",

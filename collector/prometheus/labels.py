@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent.wire.contract import Table
-from agent.wire.serving import ENGINES, REQUESTS, TRITON, VLLM
+from agent.wire.serving import ENGINES, RANKS, REQUESTS, TRITON, VLLM
 from agent.wire.sku import sku
 from agent.wire.tables import TABLES
 from collector.prometheus.names import EVERY, OF_INSTANCES, Metric, Slot
@@ -274,11 +274,14 @@ class Namesakes:
         self._numbered[key] = _Numbered(found, said, now)
 
 
+_OF_NO_PART = frozenset({"__name__", *REPLICAS, *RANKS})
+
+
 def part_of(slot: Slot, labels: Labels) -> str:
     """Return which part of its column a series is."""
     if slot.parts != EVERY:
         return labels.get(slot.parts, "") if slot.parts else ""
-    return "\0".join(f"{name}={labels[name]}" for name in sorted(labels) if name not in ("__name__", *REPLICAS))
+    return "\0".join(f"{name}={labels[name]}" for name in sorted(labels) if name not in _OF_NO_PART)
 
 
 def model_of(slot: Slot, labels: Labels) -> str | None:

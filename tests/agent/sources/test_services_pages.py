@@ -145,6 +145,20 @@ def test_every_engine_says_what_it_did(engine: str) -> None:
     assert (buckets(moved, BETWEEN_TOKENS) is not None) == (BETWEEN_TOKENS not in lacks)
 
 
+@pytest.mark.parametrize("all_ranks", [False, True])
+def test_ranks_of_one_queue_are_one_and_data_parallel_ranks_are_added(*, all_ranks: bool) -> None:
+    """With data-parallel attention the first rank of the second group is not rank 0 of all."""
+    lines = [
+        f'sglang:num_{what}_reqs{{dp_rank="{rank // 2}",model_name="m",pp_rank="0",tp_rank="{rank}"}} {rank // 2 + 3}.0'
+        for rank in range(4)
+        for what in ("running", "queue")
+        if all_ranks or rank % 2 == 0
+    ]
+    said = read_page("\n".join(lines))
+    assert said is not None
+    assert said.now == {"running": 7, "waiting": 7}
+
+
 def test_labels_are_unescaped() -> None:
     """A model's name may have backslashes and quotes."""
     said = read_page('vllm:num_requests_running{model_name="C:\\\\models\\\\chat \\"v2\\""} 1\n')

@@ -16,6 +16,7 @@ import gpuledger
 from collector.errors import FileRefusedError
 from collector.importing.log_import import import_log
 from collector.importing.log_names import LogHints, meaning_of, moment
+from collector.importing.logs import read_log
 from collector.store.database import Store
 
 DATA = Path(__file__).parents[2] / "data" / "logs"
@@ -411,6 +412,44 @@ def test_kinds_of_logs_come_to_the_files_own_figures(tmp_path: Path, shape: str)
     (found,) = landed(path, said, start)
     joules = found.joules if found.joules is not None else 0.0
     check([Right(found.percent, joules, found.seconds)], [right], right.seconds / 59)
+
+
+def _export() -> str:
+    """Return what VictoriaMetrics exports: a series a line, with its times in milliseconds."""
+    labels = {"gpu": "0", "UUID": "GPU-1", "Hostname": "ws1"}
+    times = [(STAMP + 15 * at) * 1000 for at in range(60)]
+    names = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE")
+    values = [[wave(at)[place] for at in range(60)] for place in range(2)]
+    series = [
+        {"metric": {"__name__": name} | labels, "values": v, "timestamps": times}
+        for name, v in zip(names, values, strict=True)
+    ]
+    return "".join(json.dumps(one) + "\n" for one in series)
+
+
+def test_an_export_of_victoriametrics_is_read(tmp_path: Path) -> None:
+    """It is what somebody has who was to send a day of metrics; one series may end before another."""
+    (tmp_path / "export.jsonl").write_text(_export())
+    check(landed(tmp_path / "export.jsonl"), [right_of(60, 15)], 15)
+
+
+def test_shares_that_dcgm_tells_from_0_to_1_are_no_percent(tmp_path: Path) -> None:
+    """Read as percent they would be a hundredth: a GPU that works would be idle."""
+    lines = ["#Entity   SMACT   SMOCC   TENSO   DRAMA   GPUTL", "ID"]
+    (tmp_path / "log.txt").write_text("\n".join([*lines, *["GPU 0     0.610   0.300   0.250   0.400   50"] * 5]))
+    with Store.open(None) as store, store.session() as session:
+        import_log(store, tmp_path / "log.txt", LogHints(), "ws1", START)
+        columns = "sm_active_ratio, sm_occupancy_ratio, tensor_active_ratio, dram_active_ratio, utilization_ratio"
+        assert session.rows(f"SELECT DISTINCT {columns} FROM gpu_samples") == [(0.61, 0.3, 0.25, 0.4, 0.5)]
+
+
+def test_a_column_that_means_nothing_here_is_said(tmp_path: Path) -> None:
+    """Who looks for their clocks must not take their absence for a reading; a unit in the name is read."""
+    rows = [f"2026-11-16T08:00:{at:02},0,0.5,0.3,7" for at in range(60)]
+    (tmp_path / "own.csv").write_text("\n".join(["time,gpu,util,power_kw,wobble", *rows]))
+    log = read_log(tmp_path / "own.csv")
+    assert "wobble of it is not read: what that means is not known" in log.assumed
+    assert {reading["power_watts"] for gpu in log.gpus.values() for reading in gpu.readings.values()} == {300.0}
 
 
 def test_windows_of_zeus_within_another_are_part_of_it(tmp_path: Path) -> None:
