@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from agent.errors import UnreadError
-from agent.wire.bounded import compiled
+from agent.wire.bounded import EXPOSED, exposed_labels
 from agent.wire.serving import ENGINES, RANKS, REQUESTS, WITHIN_A_PART, Engine, Series
 
 # Samples out of Prometheus's text format: those of a few names, from a page that may have a hundred thousand others.
@@ -24,10 +24,6 @@ _KEPT_BYTES_MAX = 8 * 2**20
 _START = "process_start_time_seconds"  # source: prometheus_client and its kin, "process_*"
 _CREATED = "_created"
 _NAME = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
-# What nearly is a line must not take long either.
-_LINE = compiled(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?[ \t]++(\S++)')
-_LABEL = compiled(r'([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"')
-_ESCAPE = re.compile(r"\\(.)")
 
 FOREIGN = "is not a metrics page of a serving engine that is known (docs/services.md)"
 Labels = frozenset[tuple[str, str]]
@@ -87,19 +83,14 @@ def samples(text: str, wanted: Collection[str]) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
     kept = 0
     for line in text.split("\n"):
-        match = _LINE.match(line) if len(line) <= LINE_BYTES_MAX else None
+        match = EXPOSED.match(line) if len(line) <= LINE_BYTES_MAX else None
         if match is None or match[1] not in wanted or (value := _number(match[3])) is None:
             continue
-        labels = {name: _unescaped(said) for name, said in _LABEL.findall(match[2] or "")}
-        found.setdefault(match[1], []).append(Sample(labels, value))
+        found.setdefault(match[1], []).append(Sample(exposed_labels(match[2]), value))
         kept += 1
         if kept >= SAMPLES_MAX:
             break
     return found
-
-
-def _unescaped(value: str) -> str:
-    return _ESCAPE.sub(lambda one: "\n" if one[1] == "n" else one[1], value) if "\\" in value else value
 
 
 def _number(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The door through which JSON and TOML that others wrote come in: bounded before a parser sees them.
+"""The door through which JSON, TOML and metrics pages that others wrote come in: bounded before a parser sees them.
 
 Python's own readers know no bounds. Of a key with 100,000 dots tomllib makes the square of them: 200 kB took 23 GB.
 What a text holds is counted without its strings, by expressions that look at each letter once (a string without an end
@@ -47,6 +47,23 @@ _TOML_STRINGS = compiled(
 _BRACKETS = re.compile(r"[\[{]+|[\]}]+")
 _NUMBER = re.compile(rf"(?<![\w.+-])[+-]?[0-9][\w.:+-]{{{DIGITS_MOST}}}", re.ASCII)
 _LONG_KEY = compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_KEY_PARTS_MOST}}}", re.ASCII)
+
+
+# A sample of Prometheus's text format: its name, labels, value and time. What nearly is one must not take long either.
+EXPOSED = compiled(
+    r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:[ \t]*+\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?[ \t]++(\S++)(?:[ \t]++(-?[\d.]++))?'
+)
+_LABEL = compiled(r'([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+def exposed_labels(said: str | None) -> dict[str, str]:
+    """Return the labels of a sample, unescaped."""
+    return {name: _unescaped(value) for name, value in _LABEL.findall(said or "")}
+
+
+def _unescaped(value: str) -> str:
+    return _ESCAPE.sub(lambda one: "\n" if one[1] == "n" else one[1], value) if "\\" in value else value
 
 
 class TooMuchError(ValueError):

@@ -77,6 +77,10 @@ _UNMEANT = re.compile(
     r"\.process\.|processes|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
 )
 _UNMEANT_NAMED = 8
+# The line below the names of a table of nvidia-smi or dcgmi.
+BLANK_UNITS = re.compile(
+    r"^(idx|w|c|c/g|bool|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
+)
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
 _FILLER = re.compile(
     r"^(benchmark|resources|metrics_daemon|collect|system|nvidia_smi|nvidia|node_[a-z0-9]+|cuda_\d+|gpu_\d+|_)_+"

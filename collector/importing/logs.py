@@ -19,11 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent.wire.bounded import json_said
+from agent.wire.bounded import EXPOSED, exposed_labels, json_said
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 from collector.errors import FileRefusedError
 from collector.importing.log_names import (
+    BLANK_UNITS,
     FACTS,
     OWN_TABLE,
     Log,
@@ -224,17 +225,12 @@ def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
     )
 
 
-_BLANK_UNITS = re.compile(
-    r"^(idx|w|c|c/g|bool|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
-)
-
-
 def _of_blanks(source: _Source) -> Iterator[Record]:
     """Yield the rows of `nvidia-smi dmon` and `pmon` and of `dcgmi dmon`: names after a #, cells apart by blanks."""
     names: list[str] = []
     for line in source.text.splitlines():
         words = re.split(r"[,\s]+", re.sub(r"\b(GPU|Gpu)[ -](\d)", r"\2", line.strip().lstrip("# ")).strip())
-        if not words[0] or all(map(_BLANK_UNITS.match, words)):
+        if not words[0] or all(map(BLANK_UNITS.match, words)):
             continue
         if line.lstrip().startswith("#"):
             names = [word.lower() if word.lower() != "gpu" else "index" for word in words]
@@ -327,22 +323,18 @@ def _of_labels(labels: Mapping[str, str]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
-_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+(?:\.\d+)?))?\s*$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-
-
 def _of_page(source: _Source) -> Iterator[Record]:
     """Yield the samples of saved pages of an exporter, which stand one after another; a page is a reading."""
     seen: set[str] = set()
     page = 0
     for line in source.text.splitlines():
-        if (found := _SAMPLE.match(line)) is None or line.startswith("#"):
+        if (found := EXPOSED.match(line)) is None or line.startswith("#"):
             continue
         key = line[: found.end(2) if found[2] else found.end(1)]
         if key in seen:
             page, seen = page + 1, set()
         seen.add(key)
-        facts = _of_labels(dict(_LABEL.findall(found[2] or "")))
+        facts = _of_labels(exposed_labels(found[2]))
         when = {"timestamp": float(found[4])} if found[4] else {"elapsed": page * (source.hints.every or 15.0)}
         yield {**when, found[1]: found[3], **facts}
 
