@@ -12,14 +12,7 @@ from agent.wire.units import HOUR_MS
 from analyzer.findings.evidence import Need, Severity, need, severity
 from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import said_states
-from analyzer.findings.signs import (
-    Context,
-    broken_signs,
-    idle_gpus,
-    idle_signs,
-    lost_signs,
-    signs,
-)
+from analyzer.findings.signs import Context, broken_signs, idle_gpus, idle_signs, lost_signs, signs
 from analyzer.findings.witness_signs import mark_of, speaking_against
 from analyzer.ledger.causes.exchange import exchange_rate, fabric_of, usual
 from analyzer.ledger.coverage import timeline

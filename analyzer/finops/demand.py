@@ -16,17 +16,7 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.queries.ledger_query import QueuedRun, read_queue
 from analyzer.queries.statements import statements
 from analyzer.text.layout import WHOLE_AMOUNT, CellUnit, TableColumn, TextLayout, name_column, paper_lines
-from analyzer.text.words import (
-    UNKNOWN,
-    counted,
-    decimal,
-    gpu_hours,
-    moment_words,
-    money,
-    nearest,
-    plain,
-    symbol,
-)
+from analyzer.text.words import UNKNOWN, counted, decimal, gpu_hours, moment_words, money, nearest, plain, symbol
 from collector.store.session import Session
 
 _STEPS_MOST = 400  # sizes that are tried; fleets of more GPUs are tried in larger steps

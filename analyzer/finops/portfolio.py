@@ -15,15 +15,7 @@ from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.states import words_of
 from analyzer.text.layout import CellUnit, TableColumn, TextLayout, name_column, paper_lines
-from analyzer.text.words import (
-    apportion,
-    counted,
-    days,
-    nearest,
-    percent,
-    plain,
-    symbol,
-)
+from analyzer.text.words import apportion, counted, days, nearest, percent, plain, symbol
 from collector.store.session import Session
 
 _Word = Literal["retire?", "fix first", "shrink", "dearer", "earns", "look"]

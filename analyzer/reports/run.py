@@ -19,14 +19,7 @@ from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
-from analyzer.queries.ledger_query import (
-    Breakdown,
-    Unpriced,
-    fold,
-    ledger_sums,
-    priced_parts,
-    unpriced,
-)
+from analyzer.queries.ledger_query import Breakdown, Unpriced, fold, ledger_sums, priced_parts, unpriced
 from analyzer.recommendations.lifecycle.work import Work, works_of_runs
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.document import (

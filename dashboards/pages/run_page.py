@@ -18,12 +18,7 @@ from analyzer.findings.finding import Finding
 from analyzer.interfaces.api.request_service import RequestContext, Scope
 from analyzer.interfaces.text.compare_text import comparison_answer, comparison_rows
 from analyzer.interfaces.text.efficiency_text import efficiency_rows, service_rows
-from analyzer.interfaces.text.run_text import (
-    head_pairs,
-    insufficient_data_words,
-    projection,
-    run_sentence,
-)
+from analyzer.interfaces.text.run_text import head_pairs, insufficient_data_words, projection, run_sentence
 from analyzer.interfaces.text.savings_text import saving_column, savings_head
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import TimelinePoint

@@ -11,14 +11,7 @@ from agent.attribution.devices import NOTHING_SAID, Device, Holding, merged_hold
 from agent.errors import SourceLostError
 from agent.gpu.nvidia.activity import UTILIZATION_RING, Gpm, GpmBuffer
 from agent.gpu.nvidia.calls import HERTZ_PER_MEGAHERTZ, MILLIWATTS_PER_WATT, Calls
-from agent.gpu.nvidia.instruments import (
-    Instruments,
-    NvmlContext,
-    Processes,
-    memory,
-    memory_info_v2,
-    memory_total_bytes,
-)
+from agent.gpu.nvidia.instruments import Instruments, NvmlContext, Processes, memory, memory_info_v2, memory_total_bytes
 from agent.gpu.nvidia.power import EnergyMeter
 from agent.source import Row, Supported, Value
 from agent.sources.topology import numa_node, sysfs_bus_id

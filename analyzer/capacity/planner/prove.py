@@ -17,16 +17,7 @@ from time import monotonic
 from typing import IO, Any
 
 from agent import child
-from analyzer.capacity.planner.instance import (
-    CROSS_RACK,
-    LOCAL,
-    RACK,
-    STORAGE,
-    Delays,
-    Instance,
-    heads_of,
-    tails_of,
-)
+from analyzer.capacity.planner.instance import CROSS_RACK, LOCAL, RACK, STORAGE, Delays, Instance, heads_of, tails_of
 from analyzer.capacity.planner.problem import RESOURCES
 from analyzer.capacity.planner.schedule import Schedule, late_seconds, task_cost_micros
 

@@ -14,17 +14,7 @@ from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import COLUMNS, Dimension
 from analyzer.queries.statements import booked
-from analyzer.reports.document import (
-    Amounts,
-    CostMicros,
-    Iso,
-    Listing,
-    Micros,
-    Milliseconds,
-    Model,
-    Rounding,
-    Span,
-)
+from analyzer.reports.document import Amounts, CostMicros, Iso, Listing, Micros, Milliseconds, Model, Rounding, Span
 from analyzer.states import CLASSES, Class, booking
 
 Bearer = Literal["run", "team", "user", "project", "model", "stage", "queue", "node_group", "sku", "day"]

@@ -15,18 +15,7 @@ from analyzer.ledger.coverage import Hours, known_hours
 from analyzer.ledger.run_facts import find_run
 from analyzer.period import Calendar, Period, day_starts, local
 from analyzer.queries.ledger_query import COLUMNS, OF_RUNS, Dimension, LedgerSum, ledger_source
-from analyzer.reports.document import (
-    Amounts,
-    Iso,
-    Listing,
-    Micros,
-    Milliseconds,
-    Model,
-    Rounding,
-    Span,
-    Status,
-    Triple,
-)
+from analyzer.reports.document import Amounts, Iso, Listing, Micros, Milliseconds, Model, Rounding, Span, Status, Triple
 from analyzer.states import CLASSES, Class, booking
 from collector.store.session import Session
 

@@ -17,13 +17,7 @@ from analyzer.ledger.run_facts import find_run
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period
 from analyzer.reports.document import Document, Iso, Micros, Model, Span, iso
-from analyzer.reports.run import (
-    RunDocument,
-    RunPage,
-    known_span,
-    run_span,
-    runs_where,
-)
+from analyzer.reports.run import RunDocument, RunPage, known_span, run_span, runs_where
 from collector.lake.series import CHARTED, MAX_POINTS, Series, Subject, gpus_of_run, hosts, series
 from collector.store.session import Session
 

@@ -18,7 +18,7 @@ from analyzer.finops.reconcile.compare import Comparison, gathered, name_of, rec
 from analyzer.finops.reconcile.invoice_matches import InvoiceSource, keep
 from analyzer.finops.reconcile.text import ROWS_SHOWN, comparison_data, label_of_compared, notes_text, reconcile_text
 from analyzer.finops.reconcile.unit_prices import price_file, unit_prices
-from analyzer.interfaces.cli.command import ParserOfOnce
+from analyzer.interfaces.cli.command import ParserOfOnce, add_place
 from analyzer.interfaces.cli.decisions import who
 from analyzer.ledger.believed import believing
 from analyzer.ledger.coverage import ledger_end, newest_hour_end
@@ -149,10 +149,7 @@ def prices_reconcile(argv: list[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="only show it, and keep nothing")
     parser.add_argument("--top", type=int, default=ROWS_SHOWN, metavar="N", help="maximum number of rows")
     parser.add_argument("--json", action="store_true", help="for machines: integers are millionths of the currency")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
-    where.add_argument("--server", metavar="URL", help="a server that runs on it (its key: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    add_place(parser, server="a server that runs on it (its key: GPULEDGER_TOKEN)")
     options = parser.parse_args(argv)
     if options.server:
         return _by_server(options)

@@ -37,7 +37,7 @@ from analyzer.capacity.profile.signature import (
 )
 from analyzer.errors import ConfigError, ProfileError
 from analyzer.findings.judgement import reason_of
-from analyzer.interfaces.cli.command import price_micros
+from analyzer.interfaces.cli.command import add_place, price_micros
 from analyzer.interfaces.cli.decisions import where, who
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json, typed, zone_of
@@ -53,6 +53,7 @@ _LOCAL = "local"  # the role of who works on the site's own machine: who can do 
 _FOR_EVER = 2**62
 _OK, _STOPPED = 0, 1
 _COLUMNS, _PAPER = 78, 80
+_SERVER = "a running server (its token: GPULEDGER_TOKEN)"
 
 
 def gate(argv: list[str]) -> int:
@@ -157,26 +158,21 @@ def _gate_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--dry-run", action="store_true", help="with --store: look everything up, and save nothing")
     _add_paper(parser)
-    _add_where(parser, "the site's store: what the profile does not have is looked up, and the request is saved")
+    add_place(
+        parser, "the site's store: what the profile does not have is looked up, and the request is saved", _SERVER
+    )
     return parser
 
 
 def _kept_parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"gpuledger capacity request {name}", description=about)
-    _add_where(parser, "the site's store; a server may run on it (default: the settings')")
+    add_place(parser, "the site's store; a server may run on it (default: the settings')", _SERVER)
     return parser
 
 
 def _add_paper(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="all of it, stable (docs/gate.md)")
     parser.add_argument("--plain", action="store_true", help="ASCII and no color, as in a pipe")
-
-
-def _add_where(parser: argparse.ArgumentParser, store: str) -> None:
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--store", type=Path, metavar="FILE", help=store)
-    place.add_argument("--server", metavar="URL", help="a running server (its token: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
 
 
 def _settings(options: argparse.Namespace) -> Settings | None:

@@ -75,11 +75,15 @@ def add_ledger(parser: argparse.ArgumentParser, *, spans: bool = True) -> None:
     add_place(parser)
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which ledger is read."""
+def add_place(
+    parser: argparse.ArgumentParser,
+    store: str = "the store (default: from the settings)",
+    server: str = "ask a running server (its token: GPULEDGER_TOKEN)",
+) -> None:
+    """Add the arguments that say which ledger is read; `store` and `server` are what help says of them."""
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the store (default: from the settings)")
-    where.add_argument("--server", metavar="URL", help="ask a running server (its token: GPULEDGER_TOKEN)")
+    where.add_argument("--store", type=Path, metavar="FILE", help=store)
+    where.add_argument("--server", metavar="URL", help=server)
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
 
 

@@ -6,13 +6,13 @@ import pwd
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.findings.judgement import VERDICTS, Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.findings.say import Statement, keep_judgement, keep_mute
+from analyzer.interfaces.cli.command import add_place
 from analyzer.ledger.believed import believing
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import Decision, Word, decide, moment_of
@@ -33,10 +33,7 @@ def _word_parser(command: str, about: str | None, of: str) -> argparse.ArgumentP
     parser = argparse.ArgumentParser(prog=f"gpuledger {command}", description=about)
     parser.add_argument("id", metavar="ID", help=of)
     parser.add_argument("--since", metavar="WHEN", help="the period it is of, where it is not the last complete week")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--store", type=Path, metavar="FILE", help="the store; no server may run on it")
-    where.add_argument("--server", metavar="URL", help="tell a running server (its token: GPULEDGER_TOKEN)")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML (default: beside the store)")
+    add_place(parser, "the store; no server may run on it", "tell a running server (its token: GPULEDGER_TOKEN)")
     return parser
 
 

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.command import (
-    add_ledger,
-    add_paper,
-    asking,
-    price_micros,
-    report_of,
-    request_of,
-    write,
-)
+from analyzer.interfaces.cli.command import add_ledger, add_paper, asking, price_micros, report_of, request_of, write
 from analyzer.interfaces.questions.finding_questions import COMPARE, EXPLAIN, FINDINGS, RECOMMEND, SAVINGS, SHOW
 from analyzer.interfaces.questions.ledger_questions import QUOTAS, RUN, RUNS, TRAFFIC, WEEK
 from analyzer.interfaces.questions.money_questions import ANOMALIES, BUDGETS, DEMAND, MONTH, PORTFOLIO, UNITS

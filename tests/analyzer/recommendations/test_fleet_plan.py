@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire.units import WEEK_US
-from analyzer.recommendations.fleet_plan.fleet_plan import planned, plans
-from analyzer.recommendations.fleet_plan.fleet_problem import Loss, Now, fleet_problem, read_now
+from analyzer.recommendations.fleet_plan.fleet_plan import Loss, Now, fleet_problem, planned, plans, read_now
 from analyzer.recommendations.recommendation import Saved
 from analyzer.recommendations.site import Host, Site
 from analyzer.recommendations.site_query import read_site
