@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from agent.wire.units import SECOND_US
+from agent.wire.units import PERMILLE, SECOND_US
 from analyzer.capacity.planner.ledger import History, Ledger, NodeHolder, StockNode
 from analyzer.capacity.planner.plan import Plan
 from analyzer.capacity.planner.problem import (
@@ -284,4 +284,7 @@ def _timed(task: Task, histories: Sequence[tuple[str | None, History]]) -> Task:
     if anywhere is not None:
         return replace(task, duration=anywhere)
     of_kinds = tuple((kind, duration) for kind, duration in seen if kind is not None)
+    crossing = max((one.crossing_permille for _, one in histories if one.crossing_permille is not None), default=None)
+    if crossing is not None and task.crossing_permille == (PERMILLE, PERMILLE):
+        task = replace(task, crossing_permille=(crossing, crossing))
     return replace(task, durations=(*of_kinds, *task.durations))

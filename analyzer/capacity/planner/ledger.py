@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from agent.wire.units import DAY_US, SECOND_US
+from agent.wire.units import DAY_US, PERMILLE, SECOND_US
 from analyzer.capacity.planner.amounts import means
 from analyzer.capacity.planner.problem import UnseenError
 from analyzer.errors import ConfigError
@@ -34,7 +34,10 @@ class Peaks:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Wall times of the newest completed runs of one name, size and kind of GPU on one host, the shortest first.
+    """Wall times of the newest completed runs of one name, size and kind of GPU, the shortest first.
+
+    They ran on one host each; of more GPUs than any host has on several, within one rack where enough runs did, and
+    `crossing_permille` is then how long runs in several racks took beside these, by the medians of both.
 
     Wall time is in whole seconds, from the first GPU held to the last given back; a restart is part of it. `unfinished`
     are such runs that did not complete: no figure here counts them. Moments are microseconds UTC.
@@ -49,6 +52,7 @@ class History:
     last_at: int
     peaks: Peaks
     sku: str | None = None  # the kind of GPU; None: they held none
+    crossing_permille: int | None = None
 
     @property
     def runs(self) -> int:
@@ -194,11 +198,12 @@ class _RunCount:
     is_spread: bool
     completed: int
     unfinished: int
+    is_gang: bool = False  # more GPUs than any host has
 
     @property
     def is_told(self) -> bool:
-        """Whether it is known on what they ran: one host, with GPUs of one kind or none."""
-        return not self.is_spread and (self.sku is not None or not self.gpus)
+        """Whether it is known on what they ran: one host (a gang: several), with GPUs of one kind or none."""
+        return self.is_spread is self.is_gang and (self.sku is not None or not self.gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +231,22 @@ def read_history(session: Session, name: str, gpus: int, sku: str | None = None)
     Raises:
         UnseenError: there are too few to say, or of several kinds; the sentence says what there is.
     """
-    sizes, newest, cores = statements("capacity/planner/history.sql")
-    known = [_RunCount(*row) for row in session.rows(sizes, {"name": name})]
+    sizes, newest, cores, largest = statements("capacity/planner/history.sql")
+    ((most,),) = session.rows(largest)
+    known = [replace(_RunCount(*row), is_gang=gpus > (most or gpus)) for row in session.rows(sizes, {"name": name})]
     seen = _seen_on(known, name, gpus, sku)
-    runs = session.rows(newest, {"name": name, "gpus": gpus, "sku": seen.sku, "most": _MOST_RUNS})
+    asked = {"name": name, "gpus": gpus, "sku": seen.sku, "most": _MOST_RUNS, "spread": seen.is_gang}
+    runs, crossing = _within_racks(session.rows(newest, asked))
     first, last = min(run[1] for run in runs), max(run[2] for run in runs)
-    ids = [run_id for run_id, *_ in runs]
+    ids = [run[0] for run in runs]
     used = [milli / 1000 for _, milli in session.rows(cores, {"runs": ids})]
     reading = SiteQuery(session, first, last)
     on_gpus, on_hosts = reading.gpu_peaks(), reading.host_peaks()
     return History(
         name,
         gpus,
-        tuple(sorted(round((end - start) / SECOND_US) for _, start, end, _ in runs)),
-        sum(attempts > 1 for *_, attempts in runs),
+        _seconds(runs),
+        sum(run[3] > 1 for run in runs),
         seen.unfinished,
         first,
         last,
@@ -249,7 +256,28 @@ def read_history(session: Session, name: str, gpus: int, sku: str | None = None)
             max((on_gpus[run] for run in ids if run in on_gpus), default=None),
         ),
         seen.sku,
+        crossing,
     )
+
+
+_Run = Sequence[Any]  # id, from when to when, attempts, racks
+
+
+def _seconds(runs: Sequence[_Run]) -> tuple[int, ...]:
+    return tuple(sorted(round((run[2] - run[1]) / SECOND_US) for run in runs))
+
+
+def _within_racks(runs: Sequence[_Run]) -> tuple[Sequence[_Run], int | None]:
+    """Return the runs that tell how long a job takes, and how much longer in several racks: both where both are known.
+
+    Where too few ran within a rack all of them tell, whatever it was that they crossed.
+    """
+    within = [run for run in runs if run[4] == 1]
+    across = [run for run in runs if (run[4] or 0) > 1]
+    if min(len(within), len(across)) < LEAST_RUNS:
+        return (within if len(within) >= LEAST_RUNS else runs), None
+    medians = [_seconds(each)[(len(each) - 1) // 2] for each in (across, within)]
+    return within, max(PERMILLE, -(-medians[0] * PERMILLE // max(1, medians[1])))
 
 
 def _seen_on(known: Sequence[_RunCount], name: str, gpus: int, sku: str | None) -> _RunCount:

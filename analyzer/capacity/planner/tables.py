@@ -394,6 +394,11 @@ def history_words(one: History, timezone: str) -> str:
         for percent, seconds in ((10, one.p10_seconds), (50, one.p50_seconds), (90, one.p90_seconds))
     )
     beside = [
+        *(
+            [f"in several racks {one.crossing_permille / 1000:.2f} times as long"]
+            if one.crossing_permille is not None
+            else []
+        ),
         *([f"{one.restarted} of them restarted"] if one.restarted else []),
         *([f"{one.unfinished} more did not complete and are not counted"] if one.unfinished else []),
     ]

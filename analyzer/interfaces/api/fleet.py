@@ -140,7 +140,7 @@ class PeaksTold(Model):
 
 
 class HistoryDocument(Document):
-    """Wall times of the newest completed runs of one name, size and kind of GPU, each on one host.
+    """Wall times of the newest completed runs of one name, size and kind of GPU, on one host, of a gang on several.
 
     From the first GPU held to the last given back.
     """
@@ -156,6 +156,9 @@ class HistoryDocument(Document):
     last_at: Micros
     last_at_iso: Iso
     peaks: PeaksTold
+    crossing_permille: int | None = Field(
+        description="Of a gang: how long it takes in several racks beside one, in thousandths; null: not known."
+    )
 
 
 class HolderTold(Model):

@@ -1,6 +1,7 @@
 """What a plan takes of the ledger: durations of recurring jobs, and nodes with what is free of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -149,6 +150,46 @@ def test_a_server_says_the_same_as_its_store(store: Store, session: Session) -> 
         assert afar.history("nightly", 1) == here.history("nightly", 1, "H100") == afar.history("nightly", 1, SKU)
         with pytest.raises(ConfigError, match="3 runs with 2 GPUs completed"):
             afar.history("nightly", 2)
+
+
+@pytest.fixture(scope="module")
+def gangs() -> Store:
+    """Return four hosts of two GPUs in two racks: five runs of four GPUs within a rack, and six across, 10% slower."""
+    fleet = Fleet()
+    for node, rack in (("n0", "r1"), ("n1", "r1"), ("n2", "r2"), ("n3", "r2")):
+        names = [f"{node}-{index}" for index in range(2)]
+        fleet.own(node, names)
+        host = {"node": node, "started_at": MONDAY, "ended_at": MONDAY + 1, "rack": rack, "sku": SKU}
+        fleet.add("inventory", [host | {"gpu_uuid": name} for name in names])
+        fleet.add("inventory", [host | {"sku": None, "cpu_cores": 32, "host_memory_bytes": 256 * GB}])
+        for name in names:
+            fleet.sample(node, name, MONDAY, MONDAY + DAY, every=600 * SECOND)
+    for number in range(11):
+        pair = ("n0", "n1") if number < 5 else ("n1", "n2")
+        start, seconds = MONDAY + number * 2 * HOUR, 3600 + 60 * (number % 5) if number < 5 else 4092
+        for node in pair:
+            held = [f"{node}-0", f"{node}-1"]
+            end = start + seconds * SECOND
+            fleet.hold(f"slurm/a/{number}", node, held, start, end, name="pretrain", exit_status="completed")
+    fleet.analyze()
+    return fleet.store
+
+
+def test_a_gang_takes_what_its_runs_on_several_hosts_took(gangs: Store) -> None:
+    """Within a rack its runs there tell, and across racks as much longer as those took."""
+    with gangs.session() as session:
+        history = read_history(session, "pretrain", 4)
+        assert (history.seconds, history.crossing_permille) == ((3600, 3660, 3720, 3780, 3840), 1100)
+        told = answer(Reader(session, Settings()), Request("history", "pretrain", gpus=4, sku=SKU))
+        assert "in several racks 1.10 times as long" in " ".join(told.split())
+        task = Task("pretrain", 4, GB, None, gpus=4, history="pretrain")
+        file = TaskFile(
+            (task, replace(task, name="said", crossing_permille=(1000, 1500))), None, Network(), MONDAY + DAY, None
+        )
+        looked = look_up(StoreLedger(session), file)
+        assert [one.crossing_permille for one in looked.file.tasks] == [(1100, 1100), (1000, 1500)]
+        with pytest.raises(ConfigError, match="11 runs with 4 GPUs of H100-80GB over several hosts"):
+            read_history(session, "pretrain", 2)
 
 
 QUEUE = """
