@@ -184,8 +184,8 @@ def test_no_part_of_an_hour_divides_a_run(monkeypatch: pytest.MonkeyPatch) -> No
         for number in range(8):  # GPUs of two runs that lie between each other
             fleet.own(f"n{number}", [f"g{number}"])
             fleet.hold(f"slurm/alpha/{number % 2}", f"n{number}", [f"g{number}"], T, rank=number // 2)
-            active = {"sm_active_ratio": 0.9 if number == 0 else 0.54}
-            links = {"nvlink_receive_bytes": 10**12, "nvlink_transmit_bytes": 10**12}
+            active: dict[str, Any] = {"sm_active_ratio": 0.9 if number == 0 else 0.54}
+            links: dict[str, Any] = {"nvlink_receive_bytes": 10**12, "nvlink_transmit_bytes": 10**12}
             fleet.sample(f"n{number}", f"g{number}", T, T + HOUR, **active, **links)
         fleet.analyze()
         assert ("communicating", "straggler") in fleet.states()
