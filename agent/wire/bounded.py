@@ -53,7 +53,7 @@ _LONG_KEY = compiled(rf"(?<![\w.-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_KEY_PAR
 EXPOSED = compiled(
     r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:[ \t]*+\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?[ \t]++(\S++)(?:[ \t]++(-?[\d.]++))?'
 )
-_LABEL = compiled(r'([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"')
+_LABEL = compiled(r'([a-zA-Z_]\w*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _ESCAPE = re.compile(r"\\(.)")
 
 
