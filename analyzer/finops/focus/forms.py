@@ -11,7 +11,7 @@ Microsoft, "Cost and usage details file schema"; Google, "Structure of the detai
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from pathlib import Path
@@ -283,10 +283,12 @@ def _azure(own: Cells) -> Mapping[str, object]:
 def _azure_day(own: Cells) -> datetime:
     """Return the day of a line; Microsoft's schema has it as month, day and year, in UTC."""
     try:
-        return datetime.strptime(str(own.cells.get("date")).strip(), "%m/%d/%Y").replace(tzinfo=UTC)
+        found = datetime.strptime(str(own.cells.get("date")).strip(), "%m/%d/%Y")
     except ValueError:
         found = own.time("date")
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    if found.year == MAXYEAR:
+        raise own.wrong("date", "the charge would last for ever")
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 _GOOGLE_TYPES = {"regular": "Usage", "tax": "Tax", "adjustment": "Adjustment", "roundingerror": "Adjustment"}

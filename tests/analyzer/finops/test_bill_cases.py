@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -747,3 +748,27 @@ def test_an_export_of_bigquery_is_read_with_its_credits(tmp_path: Path, form: st
     assert of_kind(bill) == (499.2 + 450, 384, True)
     assert of_kind(bill, "A100-40GB") == (192, 192, True)
     assert {row[:2] for row in prices(bill)} == {("H100-80GB", "on_demand"), ("A100-40GB", "spot")}
+
+
+HOSTILE = (
+    "", "null", "-1", "1e400", "NaN", "x", "9999-12-31", "12/31/9999", "[]", "{}", "[1]", '[{"amount":"x"}]', "9" * 41,
+    "1,5", "true", "Reservation", "SavingsPlanCoveredUsage", "EdpDiscount", "adjustment", "Credit",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_cells_of_a_providers_bill_are_read_or_refused_by_line(tmp_path: Path, seed: int) -> None:
+    """Nothing else comes of them: no other error, and no refusal without its place."""
+    random, path = Random(seed), tmp_path / "bill"
+    for _ in range(150):
+        base: dict[str, Any] = random.choice((CUR_LINE, AZURE_LINE, dict(GOOGLE_LINE)))
+        more = (None, 1, [[1]], {"description": 5}) if "sku" in base else ()
+        line = base | {name: random.choice((*HOSTILE, *more)) for name in random.sample(sorted(base), 2)}
+        lines = [base, line]
+        path.write_text("\n".join(map(json.dumps, lines)) if more else csv_of(lines))
+        refusal, read = "", 0
+        try:
+            read = gathered([path], (), (), (None, None)).lines
+        except ConfigError as error:
+            refusal = str(error)
+        assert read == len(lines) or any(f", line {number}: " in refusal for number in (2, 3))
