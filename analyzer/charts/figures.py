@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from analyzer.charts.series import Chart
-from analyzer.charts.theme import bars, figure, literal, palette, round_end, times
+from analyzer.charts.theme import bars, figure, literal, round_end, times
 from analyzer.states import Class
+from analyzer.text.templating import palette
 
 _HEIGHT, _CURVE_HEIGHT = 320, 240
 _FULL = 100.0

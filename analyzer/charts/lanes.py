@@ -14,9 +14,10 @@ from typing import Literal
 import plotly.graph_objects as go
 
 from agent.wire.units import DAY_SECONDS, MINUTE_SECONDS, PERMILLE, SECOND_US, WEEK_SECONDS
-from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, palette, round_end, times
+from analyzer.charts.theme import FAINTER, PATTERNS, figure, literal, round_end, times
 from analyzer.period import local
 from analyzer.states import Class
+from analyzer.text.templating import palette
 from analyzer.text.words import day
 
 # CSS pixels of the ribbon, of a lane, of the room above each for its words, of a rank, of what stands around all.

@@ -4,7 +4,6 @@ A figure is made in the colours of light paper, read from palette.css, whose cla
 `meta` names them, and draw.js puts in their place what the palette says of the dark, so that one figure is both.
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
@@ -14,20 +13,13 @@ import plotly.graph_objects as go
 
 from agent.wire.units import DAY_MS
 from analyzer.states import Class
-from analyzer.text.templating import TEMPLATES
+from analyzer.text.templating import palette
 
 _FONT = 'system-ui, "DejaVu Sans", sans-serif'
 CLEAR = "rgba(0,0,0,0)"
 # What touches another has a pattern besides its colour.
 PATTERNS: Mapping[Class, str] = {"useful": "", "avoidable": "/", "overhead": ".", "spare": "", "unknown": "x"}
 FAINTER = 0.35  # of a second band of one class against the first, and so on
-
-
-@lru_cache(maxsize=1)
-def palette() -> Mapping[str, str]:
-    """Return the colours of light paper by their names."""
-    light = (TEMPLATES / "palette.css").read_text("utf-8").partition("@media")[0]
-    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light))
 
 
 def times(hover: str, **more: object) -> dict[str, object]:

@@ -7,6 +7,8 @@ opens anywhere without a network. Its policy lets nothing run but these two, by 
 
 import base64
 import hashlib
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +21,13 @@ _SHORT = 14  # of a longer name a table keeps room for so much in a line
 NAME_SHOWN = 60  # characters of a name on a page; its title has five times as many
 TEMPLATES = Path(__file__).parent / "templates"
 PLOTLY, DRAW = (Path(__file__).parents[1] / "charts" / name for name in ("plotly.min.js", "draw.js"))
+
+
+@lru_cache(maxsize=1)
+def palette() -> Mapping[str, str]:
+    """Return the colours of light paper by their names: of pages, figures, mails and Grafana."""
+    light = (TEMPLATES / "palette.css").read_text("utf-8").partition("@media")[0]
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", light))
 
 
 def environment_of(*folders: Path) -> Environment:

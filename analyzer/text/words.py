@@ -55,7 +55,29 @@ _CENT_MICROS = 10_000
 UNKNOWN = "-"
 AT_LEAST = "≥"
 NO_BREAK = "\u00a0"  # holds a figure and its unit on one line; text pages print it as a space
-_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥", "KRW": "₩"}
+# Their smallest unit is the whole one: ISO 4217, table A.1, minor unit 0.
+_WITHOUT_CENTS = frozenset(
+    (
+        "BIF",
+        "CLP",
+        "DJF",
+        "GNF",
+        "ISK",
+        "JPY",
+        "KMF",
+        "KRW",
+        "PYG",
+        "RWF",
+        "UGX",
+        "UYI",
+        "VND",
+        "VUV",
+        "XAF",
+        "XOF",
+        "XPF",
+    )
+)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _NAME_MAX = 120  # a run's name comes from its user: bounded before it reaches a page
@@ -82,7 +104,12 @@ def money(micros: int | None, currency: str, decimals: int = 2) -> str:
     """Return an amount with its currency; unknown is a dash, never 0."""
     if micros is None:
         return UNKNOWN
-    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount(abs(micros), decimals)}"
+    return f"{'-' if micros < 0 else ''}{symbol(currency)}{amount(abs(micros), cents_of(currency, decimals))}"
+
+
+def cents_of(currency: str, decimals: int = 2) -> int:
+    """Return with how many decimals an amount is shown that other currencies show with so many: yen have no cents."""
+    return 0 if currency in _WITHOUT_CENTS and decimals <= 2 else decimals
 
 
 def amount(micros: int, decimals: int = 2) -> str:

@@ -56,6 +56,9 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
+from analyzer.states import BOOKINGS, CLASSES
+from analyzer.text.templating import palette
+
 CLUSTER = 'cluster=~"$cluster"'
 NODE = f'{CLUSTER}, instance=~"$node"'
 RUN = f'{CLUSTER}, run_id="$run"'
@@ -118,6 +121,40 @@ def _query(letter: str, expr: str, legend: str = "") -> Dataquery:
     return Dataquery().ref_id(letter).expr(expr).legend_format(legend or "__auto")
 
 
+def _labels() -> dict[str, str]:
+    """Return what people call each state, alone: of one with several labels all that are lost to it."""
+    found: dict[str, list[str]] = {}
+    for booking in sorted(BOOKINGS, key=lambda one: one.klass != "avoidable"):
+        own = found.setdefault(booking.state, [])
+        if booking.label not in own and (not own or booking.klass == "avoidable"):
+            own.append(booking.label)
+    return {state: ", ".join(own) for state, own in found.items()}
+
+
+_LABELS = _labels()
+_CAUSES = {one.cause: one.cause_label for one in BOOKINGS if one.cause}
+_KINDS = {f"{one.state}/{one.cause}": f"{one.label}: {one.cause_label}" for one in BOOKINGS if one.cause}
+_AVOIDABLE = [one for one in BOOKINGS if one.klass == "avoidable"]  # what boards have curves of, by cause
+_MAPPED: Mapping[str, Mapping[str, str]] = {"state": _LABELS, "cause": _CAUSES, "kind": _KINDS}
+
+
+def _in_words(panel: Lines, legend: str) -> None:
+    """Have a legend name states and causes as every screen does, and classes in the colours of the pages."""
+    if "{{state}}: {{cause}}" in legend:
+        words = [(f"{one.state}: {one.cause}", f"{one.label}: {one.cause_label}") for one in _AVOIDABLE]
+    elif "{{state}}" in legend:
+        words = list(_LABELS.items())
+    else:
+        words = []
+    for ids, told in words:
+        options = {"regex": f"^(.*?){ids}$", "renamePattern": f"$1{told}"}
+        panel.with_transformation(DataTransformerConfig(id_val="renameByRegex", options=options))
+    if legend == "{{class}}":
+        for klass in CLASSES:
+            colour = {"mode": FieldColorModeId.FIXED, "fixedColor": palette()[klass]}
+            panel.override_by_name(klass, [DynamicConfigValue(id_val="color", value=colour)])
+
+
 def lines(
     title: str, about: str, unit: str, *queries: Query, limits: Limits = (), stacked: bool = False, width: int = 12
 ) -> Lines:
@@ -137,6 +174,7 @@ def lines(
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL).group("A"))
     for letter, (expr, legend) in zip(_LETTERS, queries, strict=False):
         panel.with_target(_query(letter, expr, legend))
+        _in_words(panel, legend)
     return panel
 
 
@@ -187,6 +225,10 @@ def table(
     order = {name: place for place, name in enumerate(columns)}
     tidy = {"excludeByName": hidden, "indexByName": order, "renameByName": dict(columns)}
     panel.with_transformation(DataTransformerConfig(id_val="organize", options=tidy))
+    for name in _MAPPED.keys() & columns.keys():
+        shown = {ids: {"text": told} for ids, told in _MAPPED[name].items()}
+        mapping = [{"type": "value", "options": shown}]
+        panel.override_by_name(columns[name], [DynamicConfigValue(id_val="mappings", value=mapping)])
     for name, url in (links or {}).items():
         link = [{"title": "Open in gpuledger", "url": url, "targetBlank": True}]
         panel.override_by_name(columns[name], [DynamicConfigValue(id_val="links", value=link)])

@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -29,6 +29,7 @@ from analyzer.text.words import (
     amount,
     at_least,
     bytes_words,
+    cents_of,
     dollars,
     gpu_hours,
     moment_words,
@@ -152,8 +153,6 @@ def _unit_price(line: UnitLine) -> str:
 # Amounts of money are in millionths, GPU time in milliseconds.
 FILTERS: dict[str, Callable[..., object]] = {
     "owner": owner_word,
-    "amount": _known(amount),
-    "fitting": _known(lambda micros: amount(micros, money_decimals(micros))),  # as exact as its size asks for
     "money": money,  # with its currency
     "price": _known(dollars),
     "unit_price": _unit_price,
@@ -195,7 +194,12 @@ class Frame:
         self.last_pass = last_pass
         self._access = access
         self._environment = environment_of(OWN, TEMPLATES)
-        self._environment.filters |= FILTERS | {"moment": lambda at: moment_words(at, settings.timezone)}
+        cents = partial(cents_of, settings.currency)
+        self._environment.filters |= FILTERS | {
+            "moment": lambda at: moment_words(at, settings.timezone),
+            "amount": _known(lambda micros, decimals=2: amount(micros, cents(decimals))),
+            "fitting": _known(lambda micros: amount(micros, cents(money_decimals(micros)))),  # as its size asks for
+        }
 
     @property
     def asks(self) -> bool:

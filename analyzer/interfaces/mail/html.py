@@ -11,7 +11,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from analyzer.interfaces.mail.content import ClassShare, Content, Footer, WentLine
-from analyzer.text.templating import environment_of
+from analyzer.text.templating import environment_of, palette
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -22,14 +22,6 @@ WIDTH = 480  # as it is shown, in CSS pixels; wide phones show it whole
 _MARGIN, _BAR, _ROW, _GAP = 16, 34, 26, 10
 _FONT = 15
 _PAPER, _INK, _FAINT = (255, 255, 255), (32, 36, 40), (96, 102, 110)
-# Blue, red, amber, grey and violet: told apart by who sees no red or green, and by their order and words anyway.
-COLOURS = {
-    "useful": (31, 119, 180),
-    "avoidable": (200, 55, 50),
-    "overhead": (226, 150, 30),
-    "spare": (170, 178, 186),
-    "unknown": (125, 100, 165),
-}
 _BARS_MOST = 12
 
 
@@ -75,7 +67,7 @@ def _stacked(pen: "ImageDraw", classes: tuple[ClassShare, ...]) -> int:
     for one in classes:
         until = at + (right - left) * one.share / whole
         pen.rectangle(
-            (round(at), top, max(round(at), round(until) - SCALE), top + _BAR * SCALE), fill=COLOURS[one.name]
+            (round(at), top, max(round(at), round(until) - SCALE), top + _BAR * SCALE), fill=palette()[one.name]
         )
         at = until
     return top + (_BAR + _GAP) * SCALE
@@ -85,7 +77,7 @@ def _legend(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", classes: tuple[C
     for one in classes:
         side = 14 * SCALE
         pen.rectangle(
-            (_MARGIN * SCALE, top + 5 * SCALE, _MARGIN * SCALE + side, top + 5 * SCALE + side), COLOURS[one.name]
+            (_MARGIN * SCALE, top + 5 * SCALE, _MARGIN * SCALE + side, top + 5 * SCALE + side), palette()[one.name]
         )
         pen.text(((_MARGIN + 22) * SCALE, top + 3 * SCALE), one.name, _INK, font)
         pen.text(((WIDTH - _MARGIN) * SCALE, top + 3 * SCALE), f"{one.percent}%", _INK, font, anchor="ra")
@@ -105,7 +97,7 @@ def _bars(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", lines: list[WentLi
         pen.text((_MARGIN * SCALE, top + 2 * SCALE), line.label, _INK, font)
         left = (_MARGIN + first) * SCALE
         long = max(SCALE, round(room * SCALE * line.share / largest))
-        pen.rectangle((left, top + 5 * SCALE, left + long, top + 19 * SCALE), COLOURS["avoidable"])
+        pen.rectangle((left, top + 5 * SCALE, left + long, top + 19 * SCALE), palette()["avoidable"])
         pen.text(((WIDTH - _MARGIN) * SCALE, top + 2 * SCALE), line.amount, _INK, font, anchor="ra")
         top += _ROW * SCALE
 
@@ -118,7 +110,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def _environment() -> Environment:
     found = environment_of(_TEMPLATES)
     found.filters["whole_ids"] = whole_ids
-    found.filters["hex"] = lambda klass: "#{:02x}{:02x}{:02x}".format(*COLOURS[klass])
+    found.filters["hex"] = lambda klass: palette()[klass]  # of a class, as on pages
     return found
 
 

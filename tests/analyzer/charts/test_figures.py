@@ -30,10 +30,10 @@ from analyzer.charts.figures import (
 )
 from analyzer.charts.lanes import Band, Lane, Ribbon, RunTimeline, run_lanes
 from analyzer.charts.series import Chart, Trace
-from analyzer.charts.theme import CLEAR, palette, round_end
+from analyzer.charts.theme import CLEAR, round_end
 from analyzer.reports.compare import curves
 from analyzer.states import CLASSES
-from analyzer.text.templating import DRAW, PLOTLY, policy, scripts
+from analyzer.text.templating import DRAW, PLOTLY, palette, policy, scripts
 from tests.analyzer.charts.test_lanes import EXAMPLE
 
 AMOUNTS = st.lists(st.floats(0, 1e6, allow_nan=False) | st.none(), min_size=1, max_size=60)

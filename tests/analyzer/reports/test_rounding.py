@@ -1,9 +1,10 @@
 """Rounding: what is printed adds up as printed."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.text.words import apportion, apportion_tree, nearest
+from analyzer.text.words import apportion, apportion_tree, money, nearest
 
 AMOUNTS = st.lists(st.integers(-(10**15), 10**15), min_size=1, max_size=12)
 TREES = st.lists(st.lists(st.integers(0, 10**15), max_size=8), min_size=1, max_size=6)
@@ -43,3 +44,12 @@ def test_members_sum_to_their_group_and_groups_to_the_total(tree: list[list[int]
 def test_exact_values_stay(amounts: list[int]) -> None:
     """With nothing to round, nothing may move."""
     assert apportion(sum(amounts), amounts, 1) == amounts
+
+
+@pytest.mark.parametrize("currency", ["JPY", "KRW", "VND", "CLP"])
+def test_a_currency_without_cents_is_shown_without(currency: str) -> None:
+    """Nobody pays a hundredth of a yen; a rate that asks for more places keeps them."""
+    assert "." not in money(9_452_330_000, currency)
+    assert money(390_500_000, "JPY") == "¥391"
+    assert money(390_500_000, "USD") == "$390.50"
+    assert money(12_500, currency, 4).endswith("0.0125")

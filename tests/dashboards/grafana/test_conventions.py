@@ -1,7 +1,11 @@
 """The dashboards keep our conventions, and the conventions catch what they are for."""
 
+import re
+
 import pytest
 
+from analyzer.states import BOOKINGS, CLASSES, Booking
+from analyzer.text.templating import palette
 from dashboards.grafana.__main__ import dashboard_files
 from tests.dashboards.grafana.boards import FOLDER, NAMES, Asking, board, everything, panels
 from tests.dashboards.grafana.conventions import EXCLUSIONS, RULES, complaints
@@ -117,6 +121,35 @@ def test_a_dashboard_leads_to_our_pages(name: str) -> None:
     assert "pages" in {variable["name"] for variable in board(name)["templating"]["list"]}
 
 
+def test_states_are_named_in_words_and_classes_have_the_colours_of_the_pages() -> None:
+    """held_idle is for machines; and what is green on a page is not blue beside it."""
+    legends = 0
+    for panel in (panel for name in NAMES for panel in panels(name) if panel["type"] == "timeseries"):
+        renames = [one["options"] for one in panel.get("transformations", ()) if one["id"] == "renameByRegex"]
+        for legend in (target.get("legendFormat", "") for target in panel["targets"]):
+            if "{{state}}" in legend:
+                legends += 1
+                shown = {_renamed(legend, one, renames) for one in BOOKINGS if one.klass == "avoidable"}
+                assert not [each for each in shown if "_" in each], shown
+                assert any("input starvation" in each for each in shown)
+            if legend == "{{class}}":
+                legends += 1
+                colours = {
+                    one["matcher"]["options"]: one["properties"][0]["value"]["fixedColor"]
+                    for one in panel["fieldConfig"]["overrides"]
+                }
+                assert colours == {klass: palette()[klass] for klass in CLASSES}
+    assert legends == 5
+
+
+def _renamed(legend: str, booking: Booking, renames: list[dict[str, str]]) -> str:
+    """Return a series' name as Grafana shows it: each renaming in its order."""
+    text = legend.replace("{{state}}", booking.state).replace("{{cause}}", booking.cause or "")
+    for one in renames:
+        text = re.sub(one["regex"], one["renamePattern"].replace("$1", r"\1"), text.replace("{{team}}", "team-nlp"))
+    return text
+
+
 def test_a_cell_opens_what_it_names() -> None:
     """A link that reads a column by its label finds nothing once the column has a heading."""
     found = 0
@@ -125,6 +158,8 @@ def test_a_cell_opens_what_it_names() -> None:
         headings = {heading: label for label, heading in tidy["renameByName"].items()}
         for override in panel["fieldConfig"]["overrides"]:
             label = headings[override["matcher"]["options"]]
+            if override["properties"][0]["id"] != "links":
+                continue
             (link,) = override["properties"][0]["value"]
             assert link["url"] == f"${{pages}}/{PAGES[label]}/${{__value.raw}}"
             found += 1
