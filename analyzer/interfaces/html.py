@@ -26,9 +26,9 @@ from analyzer.text.templating import environment
 from analyzer.text.words import days, decimal, gpu_hours, hours_decimals, kind_of, plain, symbol
 
 
-def week_view(report: WeekReport, top: int = RECOMMENDATIONS_SHOWN) -> dict[str, object]:
+def week_view(report: WeekReport) -> dict[str, object]:
     """Return everything that a template prints of a week, rounded and in words."""
-    shown = report.recommendations[:top]
+    shown = report.recommendations[:RECOMMENDATIONS_SHOWN]
     savings, together = saving_column(shown, report.currency) if shown else ([], "")
     held, silent = report.measured.held_milliseconds, report.measured.not_measured_milliseconds
     return {

@@ -5,7 +5,7 @@ a cloud-wide discount, no quote. Each source has a licence, which NOTICE names; 
 """
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -58,9 +58,9 @@ class ListPrice:
 
 
 @cache
-def list_prices(path: Path = LIST_PRICES) -> tuple[ListPrice, ...]:
+def list_prices() -> tuple[ListPrice, ...]:
     """Return every row of the file; it ships with the release, so that a fault in it is our own mistake."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with LIST_PRICES.open(newline="", encoding="utf-8") as file:
         return tuple(_row(line) for line in csv.DictReader(file))
 
 
@@ -88,13 +88,13 @@ def on_demand(sku: str, rows: Iterable[ListPrice]) -> list[int]:
     )
 
 
-def range_of(sku: str, rows: Sequence[ListPrice] | None = None) -> tuple[int, int] | None:
+def range_of(sku: str) -> tuple[int, int] | None:
     """Return the lowest and the highest on-demand list price of a SKU in micros, or None where none is known."""
-    prices = on_demand(sku, list_prices() if rows is None else rows)
+    prices = on_demand(sku, list_prices())
     return (prices[0], prices[-1]) if prices else None
 
 
-def median_of(sku: str, rows: Sequence[ListPrice] | None = None) -> int | None:
+def median_of(sku: str) -> int | None:
     """Return the (lower) median on-demand list price of a SKU in micros, or None where none is known."""
-    prices = on_demand(sku, list_prices() if rows is None else rows)
+    prices = on_demand(sku, list_prices())
     return median_low(prices) if prices else None

@@ -133,14 +133,14 @@ class Examination:
         return all(line.answer != "bad" for section in self.sections for line in section.lines)
 
 
-def examination(sight: Sight, subjects: Iterable[tuple[str, Callable[[Sight], Section]]] = _SUBJECTS) -> Examination:
+def examination(sight: Sight) -> Examination:
     """Look at everything once: the whole ledger is read for it.
 
     Raises:
         StoreError: the ledger cannot be read at all.
     """
     checks = tuple(examine(sight.session, sight.settings))
-    sections = (ledger(checks), *looked_at(sight, subjects))
+    sections = (ledger(checks), *looked_at(sight))
     return Examination(str(sight.store.path or "in memory"), sight.now_us, checks, sections)
 
 

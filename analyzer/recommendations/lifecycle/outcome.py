@@ -189,9 +189,9 @@ def by_t(change: float, spread: float, freedom: float) -> Intervals:
     return Intervals(at(LIKELY), at(SURE))
 
 
-def _resampled(before: Sequence[float], after: Sequence[float], seed: int = SEED) -> list[float]:
+def _resampled(before: Sequence[float], after: Sequence[float]) -> list[float]:
     """Return differences of means of both sides drawn anew with replacement, ascending; the same for the same seed."""
-    random = Random(seed)  # noqa: S311 - a bootstrap, no secret
+    random = Random(SEED)  # noqa: S311 - a bootstrap, no secret
     return sorted(
         fmean(random.choices(after, k=len(after))) - fmean(random.choices(before, k=len(before))) for _ in range(_DRAWS)
     )
