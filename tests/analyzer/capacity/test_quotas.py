@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from analyzer.capacity.quotas import Balance, QuotaReport, Use, balanced, read_quotas, read_use
+from analyzer.capacity.quotas import Balance, Quota, QuotaReport, Quotas, Use, balanced, read_quotas, read_use
 from analyzer.errors import ConfigError
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.coverage import ledger_end
@@ -140,6 +142,32 @@ def test_cohorts_lend_up_their_tree_and_what_is_their_own(tmp_path: Path) -> Non
     around = {"kind": "Cohort", "metadata": {"name": "top"}, "spec": {"parentName": "team"}}
     with pytest.raises(ConfigError, match="within itself"):
         reported(tmp_path, [team, around, vision], [], 0)
+
+
+@given(
+    quotas=st.lists(
+        st.tuples(st.integers(0, 64), st.none() | st.integers(0, 64), st.none() | st.integers(0, 64)), max_size=5
+    ),
+    counts=st.lists(st.tuples(st.integers(0, 96), st.integers(0, 96)), min_size=5, max_size=5),
+    free=st.integers(0, 64),
+)
+def test_nothing_is_promised_that_is_not_there(
+    quotas: list[tuple[int, int | None, int | None]], counts: list[tuple[int, int]], free: int
+) -> None:
+    """What borrowing starts is free and may be held; both together are no more than what waits."""
+    every = tuple(
+        Quota(f"q{place}", "all", own, None if extra is None else own + extra, lends,
+              runs_of=frozenset({(f"q{place}", None)}))
+        for place, (own, extra, lends) in enumerate(quotas)
+    )  # fmt: skip
+    uses = [use(f"q{place}", held, waits) for place, (held, waits) in enumerate(counts)]
+    for quota, found in zip(every, balanced(Quotas(every, 0), uses, free, 128).balances, strict=True):
+        assert 0 <= found.borrowed_gpus <= free
+        assert 0 <= found.borrowed_gpus + found.reclaimed_gpus <= found.waiting_gpus
+        assert quota.most is None or found.borrowed_gpus <= max(0, quota.most - found.held_gpus)
+        lent = sum(own if lends is None else min(own, lends) for own, _, lends in quotas)
+        assert found.borrowed_gpus <= lent
+        assert found.reclaimed_gpus <= found.unused_gpus
 
 
 def test_a_stopped_queue_says_so(tmp_path: Path) -> None:
