@@ -36,7 +36,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from analyzer.errors import ConfigError, LedgerError, StaleError
 from analyzer.period import Period
@@ -49,9 +48,7 @@ from analyzer.settings.toml_entry import TomlEntry, read_toml, toml_of
 from analyzer.settings.toml_model import Mistakes, read_rows, since, toml_key, until
 from analyzer.text.words import counted, dollars
 from collector.store.power import sync
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _KEYS = ("currency", "regions", "price", "list_price", "reserved", "owned", "spot", "charge", *BESIDE_KEYS)
 _LIST_KEYS = ("provider", "region", "instance_type", "purchase_option", "from", "until", "node_group")
@@ -384,7 +381,7 @@ class Repriced:
     now: str
 
 
-def repriced(session: "Session", period: Period, settings: Settings) -> Repriced | None:
+def repriced(session: Session, period: Period, settings: Settings) -> Repriced | None:
     """Return which hours of a period the present prices have not reached; None where all bear them.
 
     Also None where the settings name no price file: nobody says then that others hold now.

@@ -6,7 +6,7 @@ holds what no formula counts: gaps of the allocator, longer batches, what a driv
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,9 +19,7 @@ from analyzer.sizing.model import Model
 from analyzer.sizing.work import NAMED_MEMORY, Sharding, Work, ability, sharding_of, splits
 from analyzer.text.as_json import WHOLE
 from analyzer.text.words import gib
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 _LIST_CURRENCY = "USD"
 # What the fleet has in the ledger's newest hour: GPUs in all, the most on one host, the memory that drivers report.
@@ -94,7 +92,7 @@ class GpuKind:
         return min(able, key=lambda one: -(-gpus // one.gpus) * one.gpus * one.micros_per_gpu_hour, default=None)
 
 
-def read_owned(session: "Session") -> dict[str, Owned]:
+def read_owned(session: Session) -> dict[str, Owned]:
     """Return what the fleet has, by SKU."""
     return {sku: Owned(*rest) for sku, *rest in session.rows(_OWNED)}
 

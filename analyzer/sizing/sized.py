@@ -7,7 +7,6 @@ trained, and against services only as "not more than".
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US
 from analyzer.queries.statements import statements
@@ -17,9 +16,7 @@ from analyzer.sizing.model import Model, plain_name
 from analyzer.sizing.throughput import Paced, Traffic, TrainingRun, paced
 from analyzer.sizing.work import Sharding, Work, sharding_of
 from analyzer.text.as_json import WHOLE
-
-if TYPE_CHECKING:
-    from collector.store.session import Session
+from collector.store.session import Session
 
 LOOK_BACK_DAYS = 90
 _NEAR_PERCENT = 25  # ours: how far memory in use may lie from the estimate
@@ -100,7 +97,7 @@ class Similar:
     of_kinds: tuple[OfKind, ...] = ()
 
 
-def read_past(session: "Session", end_us: int, peaks: Mapping[str, int]) -> list[PastRun]:
+def read_past(session: Session, end_us: int, peaks: Mapping[str, int]) -> list[PastRun]:
     """Return the runs that ended in the days before, and services; `peaks` is the most memory in use, by run."""
     (query,) = statements("sizing/runs.sql")
     rows = session.rows(query, {"start": end_us - LOOK_BACK_DAYS * DAY_US, "end": end_us})

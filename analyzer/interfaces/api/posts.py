@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -14,13 +14,11 @@ from agent.wire.bounded import TooMuchError, bounded_json
 from analyzer.errors import ConfigError
 from analyzer.findings.say import Statement
 from analyzer.interfaces.api.parameters import Parameters, refusals
+from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.reports.document import Document
 from analyzer.server_client import WRONG_USAGE
 from collector.problem import problem_response
 from collector.registry.audit import AuditEntry
-
-if TYPE_CHECKING:
-    from analyzer.interfaces.api.request_service import RequestContext, RequestService
 
 A = TypeVar("A", bound=Parameters)
 _BODY_BYTES = 8_192
@@ -39,7 +37,7 @@ class Post(Generic[A]):
     about: str
 
 
-async def answered(service: "RequestService", request: Request, word: Post[A], subject_id: str) -> Response:
+async def answered(service: RequestService, request: Request, word: Post[A], subject_id: str) -> Response:
     """Return the answer to one thing that is said of `subject_id`.
 
     It is 409 where the words can be read and are refused: a date that has passed, a reason of blanks.
