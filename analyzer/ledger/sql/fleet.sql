@@ -73,18 +73,22 @@ FROM since;
 -- A controller that has lost its counter gives numbers again, which hosts tell as they are: whose a number is on which
 -- host from when on, by the scheduler's runs (number@second), else by who runs there; root's are everybody's.
 CREATE OR REPLACE TEMP TABLE numbers_again AS
-WITH of_scheduler AS (
+WITH given_again AS (
+    SELECT DISTINCT split_part(run_id, '@', 1) AS number FROM allocations
+    WHERE starts_with(run_id, 'slurm/') AND contains(run_id, '@')
+), of_scheduler AS (
     SELECT split_part(run_id, '@', 1) AS number, run_id, node, started_at, ended_at FROM allocations
-    WHERE starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm' AND started_at IS NOT NULL
-        AND split_part(run_id, '@', 1) IN (SELECT split_part(run_id, '@', 1) FROM allocations
-            WHERE starts_with(run_id, 'slurm/') AND contains(run_id, '@'))
+    WHERE EXISTS (FROM given_again) AND starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm'
+        AND started_at IS NOT NULL AND split_part(run_id, '@', 1) IN (FROM given_again)
+), of_several AS (
+    SELECT run_id FROM allocations WHERE scheduler = 'cgroup' AND user <> 'root' AND starts_with(run_id, 'slurm/')
+    GROUP BY run_id HAVING min(user) <> max(user)
 ), of_users AS (
     SELECT run_id AS number, min(started_at) OVER (PARTITION BY run_id, user) AS first_at, node, started_at, ended_at,
         min(started_at) OVER (PARTITION BY run_id) AS number_at
-    FROM allocations WHERE starts_with(run_id, 'slurm/') AND scheduler = 'cgroup' AND user <> 'root'
-        AND started_at IS NOT NULL AND run_id NOT IN (SELECT run_id FROM allocations
-            WHERE starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm')
-    QUALIFY min(user) OVER (PARTITION BY run_id) <> max(user) OVER (PARTITION BY run_id)
+    FROM allocations WHERE scheduler = 'cgroup' AND user <> 'root' AND started_at IS NOT NULL
+        AND run_id IN (FROM of_several) AND run_id NOT IN (SELECT run_id FROM allocations
+            WHERE coalesce(scheduler, 'slurm') = 'slurm' AND run_id IN (FROM of_several))
 ), told AS (
     FROM of_scheduler
     UNION ALL SELECT number, number || CASE WHEN first_at > number_at THEN '@' || first_at // 1000000 ELSE '' END, node,
