@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
+from agent.wire.bounded import EXPOSED, exposed_labels
 from agent.wire.units import DAY_US, SECOND_US
 from collector.prometheus.names import catalogue
 
@@ -108,7 +109,7 @@ class Meaning:
 @cache
 def meaning_of(name: str) -> Meaning | None:
     """Return what a name of a column means, or None where that is not known."""
-    if (metric := catalogue().get(name)) is not None:
+    if (metric := catalogue().get(name.partition("{")[0])) is not None:
         slot = next((one for one in metric.slots if one.table == "gpu_samples" and one.reading == "value"), None)
         return None if slot is None else Meaning(_column_of(slot.column), None, slot.by / slot.times, is_sure=True)
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
@@ -133,6 +134,33 @@ def meaning_of(name: str) -> Meaning | None:
                 meant = "memory_used_bytes" if is_size and column == "memory_utilization_ratio" else column
                 return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said) or usual == "ratio")
     return None
+
+
+def labelled(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return which GPU the labels of a series name, as the cells of a record."""
+    uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or ""
+    gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("index")
+    host = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance") or ""
+    uuid = f"{uuid}/{labels['GPU_I_ID']}" if uuid and labels.get("GPU_I_ID") else uuid  # an instance of a GPU
+    facts = {"uuid": uuid, "index": gpu, "name": labels.get("modelName") or labels.get("name"), "hostname": host}
+    return {name: value for name, value in facts.items() if value}
+
+
+def by_series(record: Record) -> Iterator[Record]:
+    """Yield a row series by series where columns are such, as in Grafana's CSV: `DCGM_FI_DEV_GPU_UTIL{gpu="0"}`."""
+    series = _series_among(tuple(record))
+    if not series:
+        yield record
+        return
+    rest = {name: cell for name, cell in record.items() if name not in series}
+    for name, (metric, facts) in series.items():
+        yield {**rest, metric: record[name], **facts}
+
+
+@lru_cache(16)
+def _series_among(names: tuple[str, ...]) -> dict[str, tuple[str, dict[str, Any]]]:
+    told = ((name, EXPOSED.match(f"{name} 0")) for name in names)
+    return {name: (found[1], labelled(exposed_labels(found[2]))) for name, found in told if found and found[2]}
 
 
 def _column_of(step: str) -> str:

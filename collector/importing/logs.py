@@ -30,6 +30,7 @@ from collector.importing.log_names import (
     Log,
     LogHints,
     Record,
+    by_series,
     cell_of,
     cells_of,
     fill,
@@ -37,6 +38,7 @@ from collector.importing.log_names import (
     is_cut,
     is_header,
     judge_units,
+    labelled,
     meaning_of,
     moment,
 )
@@ -206,7 +208,7 @@ def _of_csv(source: _Source) -> Iterator[Record]:
         if len(cells) != len(names) or is_torn:
             source.skipped += 1
             continue
-        yield dict(zip(names, cells, strict=True))
+        yield from by_series(dict(zip(names, cells, strict=True)))
 
 
 def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
@@ -303,7 +305,7 @@ def _of_query_range(source: _Source) -> Iterator[Record]:
     told = source.first["data"]["result"] if "data" in source.first else map(_exported, source.documents)
     for series in told:
         labels = series["metric"]
-        facts = _of_labels(labels)
+        facts = labelled(labels)
         for at, value in series.get("values") or [series["value"]]:
             yield {"timestamp": float(at), labels.get("__name__", "utilization"): str(value), **facts}
 
@@ -312,15 +314,6 @@ def _exported(series: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a series of VictoriaMetrics's /api/v1/export as a query_range has it."""
     points = zip(series["timestamps"], series["values"], strict=True)
     return {"metric": series["metric"], "values": [(at / 1000, value) for at, value in points if value is not None]}
-
-
-def _of_labels(labels: Mapping[str, str]) -> dict[str, Any]:
-    uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or ""
-    gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("index")
-    host = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance") or ""
-    uuid = f"{uuid}/{labels['GPU_I_ID']}" if uuid and labels.get("GPU_I_ID") else uuid  # an instance of a GPU
-    facts = {"uuid": uuid, "index": gpu, "name": labels.get("modelName") or labels.get("name"), "hostname": host}
-    return {name: value for name, value in facts.items() if value}
 
 
 def _of_page(source: _Source) -> Iterator[Record]:
@@ -334,7 +327,7 @@ def _of_page(source: _Source) -> Iterator[Record]:
         if key in seen:
             page, seen = page + 1, set()
         seen.add(key)
-        facts = _of_labels(exposed_labels(found[2]))
+        facts = labelled(exposed_labels(found[2]))
         when = {"timestamp": float(found[4])} if found[4] else {"elapsed": page * (source.hints.every or 15.0)}
         yield {**when, found[1]: found[3], **facts}
 
@@ -486,7 +479,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("gpustat --json", _has(r"^gpus$", r"^query_time$"), _of_objects),
     Kind("W&B system metrics", _has(r"^system\.gpu\.|^gpu\.\d+\.", r"^_(timestamp|runtime)$"), _of_objects),
     Kind("MLflow's metrics as JSON", _has(r"^(metrics|key)$"), _of_objects),
-    Kind("nvitop's JSON", _has(r"gpu[:_.]?\d|^devices$|^gpus$|^gpu_utilization$"), _of_objects),
+    Kind("nvitop's or nvtop's JSON", _has(r"gpu[:_.]?\d|^devices$|^gpus$|^gpu_util(ization)?$"), _of_objects),
     Kind("codecarbon's emissions.csv", _begins(r"^timestamp,.*\bgpu_energy\b"), _of_codecarbon),
     Kind("ZeusMonitor's log", _begins(r"^start_time,window_name,elapsed_time"), _of_zeus),
     Kind("W&B system metrics", _begins(r"system[./]gpu[._]\d"), _of_csv),

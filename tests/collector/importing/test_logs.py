@@ -433,6 +433,24 @@ def test_an_export_of_victoriametrics_is_read(tmp_path: Path) -> None:
     check(landed(tmp_path / "export.jsonl"), [right_of(60, 15)], 15)
 
 
+def test_a_table_of_grafana_has_its_gpus_in_its_columns(tmp_path: Path) -> None:
+    """GPUs of one number on two hosts are two."""
+    legends = [
+        f'"DCGM_FI_DEV_{name}{{gpu=""0"", Hostname=""{host}""}}"'
+        for host in "ab"
+        for name in ("GPU_UTIL", "POWER_USAGE")
+    ]
+    rows = [
+        f"{when(15 * at):%Y-%m-%d %H:%M:%S},{wave(at)[0]},{wave(at)[1]},{wave(at + 1)[0]},{wave(at + 1)[1]}"
+        for at in range(60)
+    ]
+    (tmp_path / "panel.csv").write_text("\n".join([",".join(['"Time"', *legends]), *rows]))
+    log = read_log(tmp_path / "panel.csv")
+    assert sorted(host for host, _ in log.gpus) == ["a", "b"]
+    found = [[each["utilization_ratio"] for each in gpu.readings.values()] for gpu in log.gpus.values()]
+    assert found == [[pytest.approx(wave(at + ahead)[0] / 100) for at in range(60)] for ahead in range(2)]
+
+
 def test_shares_that_dcgm_tells_from_0_to_1_are_no_percent(tmp_path: Path) -> None:
     """Read as percent they would be a hundredth: a GPU that works would be idle."""
     lines = ["#Entity   SMACT   SMOCC   TENSO   DRAMA   GPUTL", "ID"]
