@@ -121,7 +121,8 @@ def _summed(lanes: Sequence[Lane], channel: str, edges: Floats) -> Floats:
 
 
 def _greatest(lanes: Sequence[Lane], channel: str, edges: Floats) -> Floats:
-    told: Floats = np.max([lane.mean(channel, edges) for lane in {id(lane): lane for lane in lanes}.values()], axis=0)
+    means = [lane.mean(channel, edges) for lane in {id(lane): lane for lane in lanes}.values()]
+    told: Floats = np.stack(means).max(axis=0)
     return told
 
 

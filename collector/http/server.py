@@ -7,8 +7,8 @@ there were. A client that sends rubbish in a loop makes uvicorn and asyncio log 
 morning, and among them nobody finds the line that matters.
 
 systemd is told how it is: READY when the port listens, WATCHDOG while the loop turns, STOPPING at the end. The protocol
-is one datagram of text to the socket that $NOTIFY_SOCKET names (sd_notify(3)); outside systemd nothing is said. While
-the collector is not alive by its own judgement the watchdog is not fed, and systemd starts it anew.
+is one datagram of text to the socket that $NOTIFY_SOCKET names (sd_notify(3)); outside systemd nothing is said. Where
+the collector is not alive by its own judgement it ends, and systemd starts it anew.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from agent.connection import OLDEST
 from collector.access.open_access import ServedCertificate, check_certificate, require_way_in, tenant_of
 from collector.config import CollectorConfig
-from collector.errors import ListenError
+from collector.errors import ListenError, StoreError
 from collector.http.app import create_app
 from collector.pipeline.writer import Writer
 from collector.store.database import open_store
@@ -149,6 +149,12 @@ def _bound_the_log() -> None:
 
 SOCKET, WATCHDOG = "NOTIFY_SOCKET", "WATCHDOG_USEC"
 CERTIFICATE_SECONDS = 10.0  # between two looks whether it was renewed
+_LOOKING_SECONDS = 5.0  # between two looks whether the server can go on, where no watchdog wants them more often
+_GIVEN_UP = (
+    "the store takes nothing more until it is opened anew; start the server again, as systemd and Kubernetes do: what "
+    "was acknowledged is on disk, and agents send the rest again"
+)
+_FAILED = 3  # what a command ends with whose world is not as it must be
 _FEEDINGS = 3  # in the time that the watchdog waits
 STOPPING_MICROSECONDS = 90_000_000  # for requests, the last commit, a seal and the log; then systemd may kill
 
@@ -170,9 +176,9 @@ class Supervisor:
 
 
 class _SupervisedServer(uvicorn.Server):
-    """uvicorn's server, which tells a supervisor what becomes of it. `alive` is asked before the watchdog is fed.
+    """uvicorn's server, which tells a supervisor what becomes of it, and ends where going on leads nowhere.
 
-    `answers` is called once the port listens.
+    `alive` is asked before the watchdog is fed. `answers` is called once the port listens.
     """
 
     def __init__(
@@ -189,7 +195,8 @@ class _SupervisedServer(uvicorn.Server):
         self._alive = alive
         self._answers = answers
         self._supervisor = supervisor or Supervisor()
-        self._feeding: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self.has_failed = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so once the port listens."""
@@ -197,14 +204,13 @@ class _SupervisedServer(uvicorn.Server):
         if self.started:
             self._answers()
             self._supervisor.tell("READY=1\nSTATUS=accepting batches")
-            if self._supervisor.feed_seconds:
-                self._feeding = asyncio.create_task(self._feed(self._supervisor.feed_seconds))
+            self._watching = asyncio.create_task(self._watch(self._supervisor.feed_seconds or _LOOKING_SECONDS))
             if self._certificate is not None:
                 self._looking = asyncio.create_task(self._look_at(self._certificate))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say that the end has begun, and that it may take its time: what waits is written first."""
-        for task in (self._feeding, self._looking):
+        for task in (self._watching, self._looking):
             if task is not None:
                 task.cancel()
         self._supervisor.tell(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={STOPPING_MICROSECONDS}\nSTATUS=writing queued batches")
@@ -215,11 +221,12 @@ class _SupervisedServer(uvicorn.Server):
             await asyncio.sleep(CERTIFICATE_SECONDS)
             await asyncio.to_thread(certificate.look)
 
-    async def _feed(self, every_seconds: float) -> None:
-        while True:
-            if self._alive():
-                self._supervisor.tell("WATCHDOG=1")
+    async def _watch(self, every_seconds: float) -> None:
+        while self._alive():
+            self._supervisor.tell("WATCHDOG=1")
             await asyncio.sleep(every_seconds)
+        self.has_failed = self.should_exit = True
+        _LOG.error(_GIVEN_UP)
 
 
 _LOG = logging.getLogger(__name__)
@@ -253,6 +260,7 @@ def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
     Raises:
         ConfigError: the certificate cannot be used.
         ListenError: the address cannot be listened on.
+        StoreError: the store was given up by DuckDB while it served.
     """
     check_certificate(config)
     settings = settings_of(app, config)
@@ -265,7 +273,9 @@ def listen(app: FastAPI, config: CollectorConfig, words: str) -> None:
     _look_for_rings_seldom()
     with bound, _signals_end(server), _hangup_renews(certificate):
         server.run(sockets=[bound])
-    _leave_the_busy()
+    _leave_the_busy(_FAILED if server.has_failed else 0)
+    if server.has_failed:
+        raise StoreError(_GIVEN_UP)
 
 
 _CAUSES = {
@@ -322,8 +332,8 @@ def settings_of(app: FastAPI, config: CollectorConfig) -> uvicorn.Config:
     return settings
 
 
-def _leave_the_busy() -> None:
-    """End the process here where a thread of ours is in the store still: a compaction of a large day, a hanging lake.
+def _leave_the_busy(code: int) -> None:
+    """End the process here, and so, where a thread of ours is in the store still: a large compaction, a hanging lake.
 
     Python ends such threads by unwinding them, which aborts the process from within DuckDB. What they have not
     committed is as it was, and the store is made to be left so (tests/sealing).
@@ -332,7 +342,7 @@ def _leave_the_busy() -> None:
     if busy:
         _LOG.warning("stopped while busy, which is safe: %s", ", ".join(busy))
         logging.shutdown()
-        os._exit(0)
+        os._exit(code)
 
 
 def _look_for_rings_seldom() -> None:

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
+from collector.errors import StoreError
+from collector.http.app import create_app
 from collector.http.health import FATAL, Check, LakeFiles, Readiness, disk, held_up, is_alive
+from collector.http.server import listen
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, default_lake
@@ -88,15 +91,19 @@ def test_a_writer_that_has_ended_is_neither(collector: Running) -> None:
     assert collector.client.get("/healthz").status == 503
 
 
-def test_a_store_that_duckdb_has_given_up_needs_a_restart(config: CollectorConfig) -> None:
-    """After a fatal error every statement fails until the file is opened anew."""
+class GivenUp(Writer):
+    """A writer whose store has met a fatal error, after which every statement fails until the file is opened anew."""
 
-    class GivenUp(Writer):
-        failing = f"FATAL Error: {FATAL} because of a previous fatal error"
+    failing = f"FATAL Error: {FATAL} because of a previous fatal error"
 
+
+def test_a_server_whose_store_duckdb_has_given_up_ends_so_that_it_is_started_anew(config: CollectorConfig) -> None:
+    """It answered 503 for as long as nobody looked where there was neither a watchdog nor a liveness probe."""
     with Store.open(config.store) as store:
         assert is_alive(Writer(store, config))
         assert not is_alive(GivenUp(store, config))
+        with pytest.raises(StoreError, match="until it is opened anew; start the server again"):
+            listen(create_app(config, store, GivenUp(store, config)), config, "%s")
 
 
 def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConfig) -> None:
@@ -163,6 +170,10 @@ def test_a_catalogue_that_is_away_is_no_dead_store(config: CollectorConfig, tmp_
         with running(config, lake=lake) as collector:
             assert collector.client.post(body(1)).status == 200
             assert collector.client.get("/readyz").status == 200
+            # An answer of the receiver says that it has read what it wanted of the lake: a catalogue that goes in the
+            # middle of a statement may end DuckDB's store, and the server with it (test above).
+            kind = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
+            assert collector.client.request("POST", "/api/v1/write", b"\0", kind).status == 204
             postgres.kill()
             readiness, taken = collector.client.get("/readyz"), collector.client.post(body(2))
             assert (readiness.status, taken.status) == (200, 200), readiness.text + taken.text

@@ -38,7 +38,8 @@ def stage_input(run: Run, rng: np.random.Generator, change: Change, site: Site) 
     waits = where(reference, lambda phase: share_of(phase, labels.NETWORK_STORAGE) > 0.99) & later(reference, filled)
     beside, lengths = work_before(reference), lengths_of(reference)
     shorter = np.maximum(0, np.rint((beside + lengths) * reading - beside).astype(np.int64))
-    faster = 1 + (lengths[waits] - shorter[waits]).sum() / max(1, (beside + shorter)[waits].sum())
+    saved, left = int((lengths[waits] - shorter[waits]).sum()), int((beside + shorter)[waits].sum())
+    faster = 1 + saved / max(1, left)
 
     def rewrite(phase: Activity, _: float) -> Activity:
         if not phase.nfs_read:
