@@ -31,7 +31,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 class Run:
     """One run of `make test` from a fresh clone."""
 
-    kind: str  # quiet, busy, order 3, python3.12, after kills
+    kind: str  # quiet, busy, order 3, Python 3.12.1, after kills
     seconds: float  # with the environment that it makes
     closing: str  # pytest's last line
     failed: tuple[str, ...]
@@ -72,7 +72,8 @@ def main() -> int:
     for seed in asked.orders:
         note(one_run(f"order {seed}", arguments=f"--order={seed}"))
     for path in asked.pythons:
-        note(one_run(Path(path).name, python=path))
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        note(one_run(version, python=path))
     if asked.kills:
         kills += killed(asked.kills)
         print(*kills, sep="\n", flush=True)
