@@ -36,9 +36,10 @@ _RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 # plotly measures every label, and all of it again where one is too wide: half of the time of a first drawing.
 _AS_IS = {"automargin": False, "ticklabeloverflow": "allow"}
 
-_MarkKind = Literal["checkpoint", "stall", "loss"]
+_MarkKind = Literal["checkpoint", "event", "stall", "loss"]
 _MARKED: tuple[tuple[_MarkKind, str, str], ...] = (
     ("checkpoint", "checkpoint", "markers"),
+    ("event", "restart or host event", "markers"),
     ("stall", "stall: nothing worked", "lines"),
     ("loss", "most of what was lost", "lines"),
 )
@@ -220,7 +221,10 @@ def _marks(zoom: RunTimeline) -> Iterator[go.Scatter]:
                 name=name, mode=mode, x=[at and zoom.place(at) for at, _ in points], y=[_MARKS_AT] * len(points),
                 text=[mark.text if mark else "" for _, mark in points], hoverinfo="text",
                 customdata=[mark and zoom.place(mark.end) for _, mark in points],
-                marker={"symbol": "triangle-down", "size": 8, "color": palette()["ink"]},
+                marker={
+                    "symbol": "diamond" if kind == "event" else "triangle-down", "size": 8,
+                    "color": palette()["avoidable" if kind == "event" else "ink"],
+                },
                 line={"width": 4 if kind == "stall" else 2, "color": palette()["avoidable"]},
             )  # fmt: skip
 
@@ -281,7 +285,9 @@ def amount(value: float | None, unit: str) -> str:
                 return f"{value / size:.{0 if value >= 100 * size else 1}f} {name}"
     if unit == "s":
         return f"{1000 * value:.0f} ms" if value < 1 else f"{value:.3g} s"
-    return f"{value:.3g}{unit}" if unit in ("/s", "") else f"{value:.0f} {unit}"
+    if unit in ("/s", ""):
+        return f"{value:,.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
+    return f"{value:.0f} {unit}"
 
 
 def _ranks(zoom: RunTimeline, ranks: Ranks, axis: str) -> go.Heatmap:

@@ -26,6 +26,7 @@ from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
 from analyzer.text.layout import csv_text
+from analyzer.text.words import plain
 from collector.lake.series import Series, Subject, TableExtent, gpus_of_run, series
 from collector.store.session import Session
 from collector.tier_tables import tiered
@@ -35,6 +36,8 @@ BUCKET_US = WINDOW_MS * 1000  # how finely the ledger keeps a run's states
 _WIDTHS = (160, 2000)
 _PIXELS_A_POINT, _PIXELS_A_BAR = 2, 3
 _MARKS_SHOWN = 400
+_EVENTS_READ, _EVENTS_SHOWN = 10_000, 100
+_EVENT_GAP_US = 10 * MINUTE_US  # between two rows of one state of a host: they are told every few minutes
 _WORKED_PERMILLE = 50  # a stretch in which less of the GPUs' time than this was work is a stall
 _LOSS_LEAST = 0.1  # of a stretch's GPU time
 _NOT_A_STALL = ("starting", "checkpointing")
@@ -298,7 +301,8 @@ def read_timeline(session: Session, known: Remembered, text: str, asked: Timelin
     lanes, ranks = read_signals(session, known, run_id, (start, end), points, ranked)
     told = timeline(session, run_id, asked.pixels // _PIXELS_A_BAR, (start - BUCKET_US + 1, end))
     ribbon = ribbon_of(told)
-    marks = [*_checkpoints(session, run_id, start, end), *stalls(ribbon), *losses(ribbon)][:_MARKS_SHOWN]
+    events = [*_restarts(session, run_id, start, end), *_host_events(session, run_id, start, end)]
+    marks = [*events, *_checkpoints(session, run_id, start, end), *stalls(ribbon), *losses(ribbon)][:_MARKS_SHOWN]
     return RunTimeline(run_id, timezone, asked.pixels, *all_of_it, start, end, ribbon, lanes, ranks, marks)
 
 
@@ -376,6 +380,37 @@ def losses(ribbon: Ribbon) -> list[Mark]:
             found.append(Mark("loss", at, at + ribbon.step, worst.label))
     is_everywhere = bool(found) and found[0].end - found[0].start >= len(ribbon.starts) * ribbon.step
     return [] if is_everywhere else found  # a mark over all of it points at nothing
+
+
+def _restarts(session: Session, run_id: str, start: int, end: int) -> list[Mark]:
+    """Return when each attempt after the first began."""
+    rows = session.rows(
+        "SELECT attempt, min(started_at) AS began FROM allocations WHERE run_id = ? AND started_at IS NOT NULL "
+        "GROUP BY attempt ORDER BY began",
+        [run_id],
+    )
+    return [Mark("event", at, at, "restarted") for _, at in rows[1:] if start <= at < end]
+
+
+def _host_events(session: Session, run_id: str, start: int, end: int) -> list[Mark]:
+    """Return what the scheduler said of the run's hosts while they were not up; rows of one state are one event."""
+    rows = session.rows_if_there(
+        """
+        SELECT node, state, coalesce(reason, ''), started_at, ended_at FROM node_states
+        WHERE state <> 'up' AND started_at < $end AND ended_at > $start
+            AND node IN (SELECT node FROM allocations WHERE run_id = $run)
+        ORDER BY node, started_at LIMIT $most
+        """,
+        {"run": run_id, "start": start, "end": end, "most": _EVENTS_READ},
+    )
+    found: list[tuple[int, int, str]] = []
+    for node, state, reason, began, ended in rows or ():
+        words = f"{plain(node)} {plain(state)}{f': {plain(reason)}' if reason else ''}"
+        if found and found[-1][2] == words and began - found[-1][1] <= _EVENT_GAP_US:
+            found[-1] = (found[-1][0], ended, words)
+        else:
+            found.append((max(began, start), ended, words))
+    return [Mark("event", first, last, words) for first, last, words in found[:_EVENTS_SHOWN]]
 
 
 def _checkpoints(session: Session, run_id: str, start: int, end: int) -> list[Mark]:

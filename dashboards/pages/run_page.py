@@ -470,9 +470,9 @@ def _sections(reader: Reader, report: RunDocument) -> list[tuple[str, list[tuple
     traffic = reader.traffic(report.facts.run_id, report.span) if len(report.nodes) > 1 else None
     energy = report.energy
     sections = [
+        ("Service", service_rows(report)),
         ("Traffic", traffic_rows(traffic, report.currency)),
         ("Efficiency", efficiency_rows(report)),
-        ("Service", service_rows(report)),
         ("Energy", [("drawn", run_energy_words(energy, report.breakdown.milliseconds))] if energy else []),
     ]
     return [(title, rows) for title, rows in sections if rows]

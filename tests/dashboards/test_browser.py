@@ -119,6 +119,20 @@ def test_every_table_sorts_and_a_link_keeps_its_order(browser: Browser, demo_fle
     again.close()
 
 
+def test_of_a_service_what_it_served_stands_above_its_curves(browser: Browser, demo_fleet: str) -> None:
+    """Who opens it asks how fast and at what price; of training he asks why it was slow."""
+    found = httpx.get(f"{demo_fleet}/v1/runs").json()["items"]
+    service = next(run["run_id"] for run in found if run["name"] == "llm-serve" or "serve" in run["name"])
+    for run, is_above in ((f"/runs/{service}", True), (RUN, False)):
+        visit = Visit(browser, demo_fleet + run)
+        visit.settle()
+        above = (
+            "document.querySelector('[data-part$=rest]').compareDocumentPosition(document.querySelector('#timeline'))"
+        )
+        assert bool(visit.page.evaluate(f"{above} & Node.DOCUMENT_POSITION_FOLLOWING")) == is_above
+        visit.close()
+
+
 def test_two_runs_are_laid_over_one_another(browser: Browser, demo_fleet: str) -> None:
     """Which began to wait earlier is seen, and not worked out from two pages."""
     known = httpx.get(f"{demo_fleet}/v1/runs").json()["items"]

@@ -34,7 +34,7 @@ from collector.lake.series import Series, Subject
 from collector.store.database import Store
 from collector.store.session import Session
 
-RUN, HOUR, SECOND = "slurm/a/1", 3_600_000_000, 1_000_000
+RUN, HOUR, MINUTE, SECOND = "slurm/a/1", 3_600_000_000, 60_000_000, 1_000_000
 START = 494_940 * HOUR
 
 points = st.builds(
@@ -141,6 +141,32 @@ def session() -> Iterator[Session]:
         for statement in _SITE.split(";"):
             opened.execute(statement)
         yield opened
+
+
+def test_restarts_and_what_befell_a_host_of_the_run_stand_on_its_timeline(session: Session) -> None:
+    """Rows of one state are one event; other hosts, and what was before the run, are none of its business."""
+    states = [
+        ("n1", 60, 65, "drained", "bad fan"), ("n1", 65, 70, "drained", "bad fan"), ("n1", 100, 101, "down", None),
+        ("n2", 60, 65, "down", None), ("n1", -90, -80, "down", None), ("n1", 70, 75, "up", None),
+    ]  # fmt: skip
+    for node, first, last, state, why in states:
+        session.execute(
+            "INSERT INTO node_states (node, started_at, ended_at, state, reason, batch) VALUES (?, ?, ?, ?, ?, 9)",
+            [node, START + first * MINUTE, START + last * MINUTE, state, why],
+        )
+    session.execute(
+        "INSERT INTO allocations (node, run_id, gpu_uuid, attempt, started_at, ended_at, batch) "
+        "VALUES ('n1', ?, 'G0', 2, ?, ?, 9)",
+        [RUN, START + 30 * MINUTE, START + 2 * HOUR],
+    )
+    try:
+        zoom = read_timeline(session, Remembered(), RUN, TimelineAsked(), "UTC")
+    finally:
+        for table in ("node_states", "allocations"):
+            session.execute(f"DELETE FROM {table} WHERE batch = 9")
+    events = [((mark.start - START) // MINUTE, mark.text) for mark in zoom.marks if mark.kind == "event"]
+    assert events == [(30, "restarted"), (60, "n1 drained: bad fan"), (100, "n1 down")]
+    assert "n1 drained: bad fan" in as_json(zoom)
 
 
 def test_a_zoom_has_states_signals_ranks_and_marks(session: Session) -> None:
