@@ -1,6 +1,5 @@
--- How runs of one name ended, by their kind and number of GPUs and by whether they were on one host: completed with a
--- known
--- wall time, or not. Runs on several kinds, or on one that nobody told, are of kind NULL.
+-- How runs of one name ended, by their kind and number of GPUs and by whether they were on one host: completed with
+-- a known wall time, or not. Runs on several kinds, or on one that nobody told, are of kind NULL.
 SELECT sku, gpus, nodes > 1 AS is_spread, count(*) FILTER (exit_status = 'completed' AND ended_at > started_at),
     count(*) FILTER (exit_status IS NOT NULL AND exit_status <> 'completed')
 FROM runs WHERE name = $name GROUP BY ALL ORDER BY ALL;
