@@ -14,7 +14,7 @@ from agent.wire.units import HOUR_US
 from analyzer.errors import EmptyLedgerError, LedgerError
 from analyzer.ledger.pending import is_reached
 from analyzer.ledger.thresholds import Thresholds
-from analyzer.ledger.windows import RunFacts, RunWindow
+from analyzer.ledger.windows import RunFacts, RunWindow, per_gpu_rate
 from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import BreakdownEntry, fold, ledger_sums, within
 from analyzer.queries.statements import statements
@@ -52,22 +52,30 @@ def unjudged_windows(
     """Return what could not be judged of one run's hour; `in_rack_rate` is what its fabric gives inside a rack."""
     hour_us = windows[0].window_ms * 1000 // HOUR_US * HOUR_US
     missing = {
-        "cross_rack": _cross_rack(windows, facts, in_rack_rate),
+        "cross_rack": _cross_rack(windows, facts, in_rack_rate, limits),
         "waiting for input": _input(windows, limits),
         "busy, underused": _underused(windows),
     }
     return [Unjudged(hour_us, facts.run_id, rule, why) for rule, why in missing.items() if why is not None]
 
 
-def _cross_rack(windows: Sequence[RunWindow], facts: RunFacts, in_rack_rate: int | None) -> str | None:
+def _cross_rack(
+    windows: Sequence[RunWindow], facts: RunFacts, in_rack_rate: int | None, limits: Thresholds
+) -> str | None:
     if facts.nodes < 2:
         return None
     if facts.racks is None:
         return "the rack of its hosts is unknown"
-    if facts.racks > 1 and all(window.rdma_out is None for window in windows):
+    if facts.racks < 2:
+        return None
+    if all(window.rdma_out is None for window in windows):
         return "no RDMA port traffic was reported"
-    if facts.racks > 1 and in_rack_rate is None:
+    if in_rack_rate is None:
         return "no exchange inside a rack, on such GPUs and ports, to compare with"
+    sent = ((window, per_gpu_rate(window, (window.rdma_out or 0) // 1000) or 0) for window in windows)
+    exchanging = [window for window, rate in sent if rate >= limits.exchange_kb_per_ms]
+    if exchanging and all(window.sm_ms * 2 < window.ms for window in exchanging):
+        return "no SM activity of its GPUs, which shows for how long they exchange"
     return None
 
 

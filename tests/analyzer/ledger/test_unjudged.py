@@ -60,6 +60,16 @@ def test_a_fabric_of_which_nothing_was_learned_is_told() -> None:
     assert rules(facts(racks=1), None, **FULLY_SEEN, rdma_out=0) == {}
 
 
+def test_exchanges_that_no_sensor_of_the_chip_shows_are_told() -> None:
+    """Across racks bytes alone say nothing of the time that they took; who sends a trickle has none to lose."""
+    missing = "no SM activity of its GPUs, which shows for how long they exchange"
+    blind: dict[str, Any] = FULLY_SEEN | {"sm_ms": 0, "power": 500}
+    assert rules(facts(racks=2), **blind, rdma_out=10**12) == {"cross_rack": missing}
+    assert rules(facts(racks=2), **blind, rdma_out=10**6) == {}
+    assert rules(facts(racks=1), **blind, rdma_out=10**12) == {}
+    assert rules(facts(racks=2), **FULLY_SEEN, rdma_out=10**12) == {}
+
+
 def test_neither_sm_activity_nor_power_is_told() -> None:
     """Then nobody can say whether a busy chip is used."""
     assert "busy, underused" in rules(**FULLY_SEEN, sm_ms=0)
