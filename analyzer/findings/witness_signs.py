@@ -9,6 +9,7 @@ from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
     CAUSES,
     INPUTS,
+    SECOND_PERMILLE,
     SURE_PERMILLE,
     SUSPECTED_PERMILLE,
     TABLE,
@@ -33,21 +34,32 @@ def median(values: Sequence[int | None]) -> int | None:
 def cause_signs(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -> tuple[Sign, ...]:
     """Return the witnesses of the row that fits this cause best: its own first, then others, and what contradicts."""
     told = _told(windows)
-    rows = [row for row in TABLE if row.cause == cause]
-    if not rows:
+    row = _row(cause, told)
+    if row is None:
         return ()
-    row = max(rows, key=lambda one: _score(one, told))
     names = sorted(row.cells, key=lambda name: (name not in row.own, list(row.cells).index(name)))
     found = [_sign(name, row, told.get(name)) for name in names]
     known = [one for one in found if one.holds is not None]
-    return (*(known or found[:1]), _probability(cause, windows, is_booked=is_booked))
+    shares = _shares(windows)
+    return (
+        *(known or found[:1]),
+        _probability(shares.get(cause, 0), is_booked=is_booked),
+        *_second(cause, shares, told),
+    )
 
 
-def _probability(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -> Sign:
-    """Return how probable the cause is, of all that could be the case: the middle of the windows, told anew."""
-    found = posteriors([weigh(window) for window in windows], is_habit=True)
-    shares = [dict(one.shares).get(cause, 0) if one else None for one in found]
-    share = median(shares) or 0
+def _row(cause: str, told: dict[str, int]) -> Row | None:
+    """Return the row of a cause that fits best; None where it has none."""
+    return max((row for row in TABLE if row.cause == cause), key=lambda one: _score(one, told), default=None)
+
+
+def _shares(windows: Sequence[RunWindow]) -> dict[str, int]:
+    """Return how probable each cause is, of all that could be the case: the middle of the windows, told anew."""
+    found = [dict(one.shares) if one else {} for one in posteriors([weigh(each) for each in windows], is_habit=True)]
+    return {cause: median([shares.get(cause, 0) for shares in found]) or 0 for cause in CAUSES}
+
+
+def _probability(share: int, *, is_booked: bool) -> Sign:
     least = BOOKED_PERMILLE if is_booked else SUSPECTED_PERMILLE
     then = (
         f"{whole_percent(SURE_PERMILLE)} for high confidence"
@@ -57,12 +69,27 @@ def _probability(cause: str, windows: Sequence[RunWindow], *, is_booked: bool) -
     return Sign("probability", whole_percent(share), f"{whole_percent(least)} or more; {then}", share >= least)
 
 
+def _second(cause: str, shares: dict[str, int], told: dict[str, int]) -> tuple[Sign, ...]:
+    """Return the likeliest other cause where it cannot be left out, with what of its own speaks for it."""
+    share, other = max((share, each) for each, share in shares.items() if each != cause)
+    row = _row(other, told)
+    if share < SECOND_PERMILLE or row is None:
+        return ()
+    own = [name for name in row.cells if name in row.own and speaks(row.cells[name], told.get(name, 0)) > 0]
+    seen = ", ".join(f"{WITNESSES[name].what} {value_words(name, told[name])}" for name in own if name in told)
+    label = booking("starved", other).cause_label if other in INPUTS else other.replace("_", " ")
+    needed = f"less than {whole_percent(SECOND_PERMILLE)}, for high confidence"
+    return (Sign(f"or {label}", "; ".join(filter(None, (f"{whole_percent(share)} probable", seen))), needed, False),)
+
+
 def speaking_against(cause: str, windows: Sequence[RunWindow]) -> list[tuple[str, str]]:
     """Return the other causes of input that a witness of their own speaks against: which, and what was seen."""
     told = _told(windows)
     found = []
     for other in (each for each in CAUSES if each in INPUTS and each != cause):
-        row = max((row for row in TABLE if row.cause == other), key=lambda row: _score(row, told))
+        row = _row(other, told)
+        if row is None:
+            continue
         seen = sorted(row.own & told.keys(), key=lambda name: (speaks(row.cells[name], told[name]), name))
         if _score(row, told) > _RULED_OUT or not seen or speaks(row.cells[seen[0]], told[seen[0]]) >= 0:
             continue

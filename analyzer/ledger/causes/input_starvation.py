@@ -24,14 +24,13 @@ from analyzer.states import Confidence
 class InputJudgement:
     """Whether one window is low, for want of what, and how sure that is.
 
-    `cause` is None where nothing fits; `share` is how probable it is, permille, and `other` what cannot be left out.
+    `cause` is None where nothing fits; `share` is how probable it is, permille.
     """
 
     is_low: bool
     cause: str | None = None
     confidence: Confidence = "low"
     share: int = 0
-    other: str | None = None
 
     @property
     def is_booked(self) -> bool:
@@ -83,14 +82,14 @@ def is_habit(signs: Sequence[Sign], limits: Thresholds) -> bool:
 def _judgement(window: RunWindow, found: Posterior, *, lasts: bool) -> InputJudgement:
     of_inputs = sum(share for cause, share in found.shares if cause in INPUTS)
     if (found.share < BOOKED_PERMILLE or found.cause not in INPUTS) and of_inputs >= TOGETHER_PERMILLE:
-        return InputJudgement(True, UNKNOWN, "medium", of_inputs, found.cause)
+        return InputJudgement(True, UNKNOWN, "medium", of_inputs)
     if found.share < SUSPECTED_PERMILLE:
         return InputJudgement(True)
     if found.share < BOOKED_PERMILLE or found.cause not in INPUTS:
-        return InputJudgement(True, found.cause, "low", found.share, found.other)
+        return InputJudgement(True, found.cause, "low", found.share)
     is_measured = window.sm_ms * 2 >= window.ms and window.shares_ms * 2 >= window.ms
     is_sure = lasts and is_measured and found.share >= SURE_PERMILLE
-    return InputJudgement(True, found.cause, "high" if is_sure else "medium", found.share, found.other)
+    return InputJudgement(True, found.cause, "high" if is_sure else "medium", found.share)
 
 
 def _workers_rest(windows: Sequence[RunWindow], limits: Thresholds) -> bool:

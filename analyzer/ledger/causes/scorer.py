@@ -43,11 +43,6 @@ class Posterior:
         """Its share."""
         return self.shares[0][1] if self.shares else 0
 
-    @property
-    def other(self) -> str | None:
-        """The second likeliest, where it cannot be left out: with a fifth and more."""
-        return self.shares[1][0] if len(self.shares) > 1 and self.shares[1][1] >= _MILLI // 5 else None
-
 
 def speaks(points: Points, value: int) -> int:
     """Return what a value says, in thousandths of decibans: straight between the points, level beyond them."""

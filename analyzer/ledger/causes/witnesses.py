@@ -19,6 +19,7 @@ Points = tuple[tuple[int, int], ...]
 
 PRIOR_DECIBANS, RARE_DECIBANS = -7, -13  # one to five, one to twenty, before anything was seen
 BOOKED_PERMILLE, SURE_PERMILLE, SUSPECTED_PERMILLE = 600, 950, 450  # of the posterior: booked, high, named at all
+SECOND_PERMILLE = 200  # of another cause: from here on it cannot be left out, and is named beside the first
 TOGETHER_PERMILLE = 750  # of all causes of input together: booked, where none of them is likely enough to be named
 WIDTH = 3  # windows on either side whose evidence is one with a window's own: half an hour
 

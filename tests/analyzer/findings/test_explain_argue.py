@@ -1,5 +1,6 @@
 """Why a finding says what it says: each number against its mark, what was ruled out, and the plot."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from analyzer.findings.argue import argue, ruled_out, signal
-from analyzer.findings.finding import Finding
+from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.signs import Context, IdleGpus, idle_signs, signs
 from analyzer.findings.witness_signs import mark_of
@@ -69,6 +70,29 @@ def test_every_rule_can_be_explained_where_nothing_was_reported(booked: Any) -> 
             assert sign.what
             assert (sign.holds is None) == (sign.seen == "not reported")
         signal(booked.state, cause, windows, [0, 600_000_000], LIMITS)
+
+
+def test_a_second_candidate_is_named_with_its_share_and_what_speaks_for_it() -> None:
+    """Full workers that wait for a mount as well: who reads "preprocessing" may look at the wrong one."""
+    both: dict[str, Any] = {
+        "workers": 8,
+        "waiting": 250,
+        "mount_waited": 1_800,
+        "mount_read": 10**9,
+        "cpu_throttled": 0,
+    }
+    both |= {"block_read": 0, "pressure_io": 200, "disk_busy": 20, "written": 0}
+
+    def second(busiest: int) -> list[Sign]:
+        windows = [stalled(place, **both, busiest=busiest) for place in range(9)]
+        told = signs("starved", "preprocessing", windows, LIMITS, Context())
+        return [sign for sign in told if sign.what.startswith("or ")]
+
+    (sign,) = second(800)
+    assert sign.what == "or network storage"
+    assert re.fullmatch(r"[2-7]\d% probable; loader workers waiting 25%, mount reads, stalled 4.5 reads", sign.seen)
+    assert sign.holds is False
+    assert second(990) == []
 
 
 def test_only_what_was_measured_is_ruled_out() -> None:

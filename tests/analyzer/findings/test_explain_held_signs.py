@@ -197,11 +197,14 @@ def test_every_sign_of_every_rule_turns_with_the_stored_figures(both: Both) -> N
 
 
 def test_every_sign_of_a_planted_finding_held(both: Both) -> None:
-    """What is planted shows all that its rule looks for; a sign that never holds would turn for nobody."""
+    """What is planted shows all that its rule looks for; a sign that never holds would turn for nobody.
+
+    A second candidate ("or ...") is named where it cannot be left out, and holds for nobody.
+    """
     planted = [(finding, before) for finding, before, _ in both if finding.subject in RULE_OF]
     assert len(planted) > 12
     for finding, before in planted:
-        assert all(sign.holds is not False for sign in before), (finding.rule, before)
+        assert all(sign.holds is not False or sign.what.startswith("or ") for sign in before), (finding.rule, before)
 
 
 def test_no_figure_stays_marked_as_the_limit(perturbed: Perturbed) -> None:
