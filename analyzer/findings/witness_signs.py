@@ -21,6 +21,7 @@ from analyzer.ledger.windows import RunWindow
 from analyzer.states import booking
 from analyzer.text.words import whole_percent
 
+SECOND = "second candidate: "
 _MILLI = 1000
 _RULED_OUT = -5 * _MILLI  # decibans: one to three
 
@@ -79,7 +80,9 @@ def _second(cause: str, shares: dict[str, int], told: dict[str, int]) -> tuple[S
     seen = ", ".join(f"{WITNESSES[name].what} {value_words(name, told[name])}" for name in own if name in told)
     label = booking("starved", other).cause_label if other in INPUTS else other.replace("_", " ")
     needed = f"less than {whole_percent(SECOND_PERMILLE)}, for high confidence"
-    return (Sign(f"or {label}", "; ".join(filter(None, (f"{whole_percent(share)} probable", seen))), needed, False),)
+    return (
+        Sign(f"{SECOND}{label}", "; ".join(filter(None, (f"{whole_percent(share)} probable", seen))), needed, False),
+    )
 
 
 def speaking_against(cause: str, windows: Sequence[RunWindow]) -> list[tuple[str, str]]:

@@ -221,6 +221,7 @@ def _book_chunk(
         count_hours(session, chunk, rules.settings.timezone, limits)
         run_sql(session, "ledger/unwatched.sql", **span)
         rules_of = {"bucket_ms": rules.bucket_ms, "gap_ms": limits.gap_ms, "losable": sorted(LOSABLE)}
+        rules_of["one_core_least_milli"] = limits.one_core_least_milli
         run_with(session, "ledger/booking.sql", booking_texts(), span | rules_of)
         rates_of(session, rules.book)
         run_with(session, "ledger/cost.sql", _SPLIT, {})

@@ -62,6 +62,8 @@ UNWORKED = (
 _AT_WORK = "is_low IS DISTINCT FROM true AND NOT waits AND launches IS DISTINCT FROM true"
 _BEYOND, _IDLE = "still_ms * beyond_permille // 1000", "still_ms * idle_permille // 1000"
 _ASKED = "still_ms * asked_permille // 1000"
+# What is bound by its memory loses less than its clock does.
+_OF_A_CLOCK = "if(work = 'memory_bandwidth', 'medium', 'high')"
 WORKED = (
     _Worked("checkpointing", "if(over_network, 'network', 'storage')", "saving_ms"),
     # What stood still: of a service it is its reserve between requests, and in them nobody knows what it waited for; of
@@ -83,9 +85,9 @@ WORKED = (
     _Worked("communicating", "'collective'", "short_ms - straggler_ms - cross_ms + steady_ms"),
     _Worked("communicating", "spins_for", "waiting_ms"),
     _Worked("communicating", "'hang'", "rest_ms", "is_hung", "hang_confidence"),
-    _Worked("throttled", "'power'", "slow_power_ms", confidence="'high'"),
-    _Worked("throttled", "'thermal'", "slow_heat_ms", confidence="'high'"),
-    _Worked("throttled", "'hardware'", "slow_board_ms", confidence="'high'"),
+    _Worked("throttled", "'power'", "slow_power_ms", confidence=_OF_A_CLOCK),
+    _Worked("throttled", "'thermal'", "slow_heat_ms", confidence=_OF_A_CLOCK),
+    _Worked("throttled", "'hardware'", "slow_board_ms", confidence=_OF_A_CLOCK),
     _Worked("underused", "underused_cause", "rest_ms", "is_underused AND NOT is_hung", "underused_confidence"),
     _Worked("productive", "coalesce(work, 'compute')", "rest_ms", "is_underused IS DISTINCT FROM true AND NOT is_hung"),
 )

@@ -77,7 +77,17 @@ class Rule:
 
 _INPUT = Rule(4, (*WORK, *INPUT, *_HABIT))
 _UNDERUSED = Rule(3, (*WORK, *UNDERUSED, "exchange_kb_per_ms"))
-_THROTTLED = Rule(3, (*WORK, "slowed_permille", "limit_reached_permille", "limit_drawn_permille"))
+_THROTTLED = Rule(
+    4,
+    (
+        *WORK,
+        "slowed_permille",
+        "limit_reached_permille",
+        "limit_drawn_permille",
+        "bandwidth_dram_permille",
+        "bandwidth_tensor_permille",
+    ),
+)
 _LOST = Rule(
     4,
     (
@@ -108,9 +118,9 @@ RULE_OF: dict[str, Rule] = {
     "unexplained/decoder": _INPUT,
     "unexplained/turns": _INPUT,
     "unexplained/memory": _INPUT,
-    "held_idle/never_used": Rule(3, (*_HELD, "abandoned_ms")),
+    "held_idle/never_used": Rule(4, (*_HELD, "abandoned_ms")),
     "held_idle/held_memory": Rule(4, (*_HELD, "abandoned_ms", "worker_seen_permille", "full_permille")),
-    "held_idle/abandoned": Rule(3, (*_HELD, "abandoned_ms", *_SERVING)),
+    "held_idle/abandoned": Rule(4, (*_HELD, "abandoned_ms", *_SERVING)),
     "communicating/cross_rack": Rule(3, (*WORK, *SHORT, *EXCHANGE, *_FABRIC)),
     "communicating/straggler": Rule(4, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),
     "communicating/uneven": Rule(1, (*WORK, *SHORT, *EXCHANGE, *STRAGGLER, "uneven_power_permille")),

@@ -248,7 +248,9 @@ def hung_windows(windows: Sequence[RunWindow], gpus: int, habit: Usual, limits: 
         may_hang = not _goes_on(window, limits)
         spins = may_hang and has_begun and is_whole and _are_all(window.spinning_gpus, gone[-1], gpus)
         silent = may_hang and is_hung(window, habit, limits, of_any_length=goes_on, dead=dead)
-        is_sure = (spins and gone[-1] * 2 < gpus and not window.resting_gpus) or (silent and habit.over_nvlink)
+        # Ranks that compute each for itself send nothing either: whether they spin, their memory and power tell.
+        is_waiting = habit.over_nvlink and window.spinning >= limits.spun_permille
+        is_sure = (spins and gone[-1] * 2 < gpus and not window.resting_gpus) or (silent and is_waiting)
         hung.append(Hang(spins or silent, "high" if is_sure else "medium"))
         lived += not hung[-1].is_hung
         at_work += window.spinning + window.still < limits.spun_permille

@@ -44,6 +44,11 @@ WITH rest AS (
     FROM slices s LEFT JOIN (SELECT sid, sum(ms)::BIGINT AS ms FROM pieces GROUP BY sid) p USING (sid)
 ), unworked AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
+), computing AS (
+    -- A run of which no GPU works, and whose processors do: a forgotten one polls at the most.
+    SELECT rid, window_ms FROM cgroup_windows WHERE cores_used_milli >= $one_core_least_milli
+    UNION SELECT rid, window_ms FROM process_windows WHERE cores_of_processes >= $one_core_least_milli
+    EXCEPT SELECT rid, window_ms FROM gpu_windows
 ), known AS (
     SELECT b.sid, b.bucket_ms, b.up, s.fixed, b.is_blind, b.ms, s.rid, s.starting_as, s.host_state, s.is_fragment,
         s.nid IN (SELECT nid FROM scheduled_nodes) AS is_scheduled,
@@ -53,12 +58,16 @@ WITH rest AS (
         s.rid IS NULL AND EXISTS (SELECT 1 FROM hidden_holds h WHERE h.uid = s.uid
             AND h.from_ms < b.bucket_ms + $bucket_ms AND h.until_ms > b.bucket_ms) AS is_holder_hidden,
         EXISTS (SELECT 1 FROM lost_spans l WHERE NOT l.of_holders AND l.from_ms < b.bucket_ms + $bucket_ms
-            AND l.until_ms >= b.bucket_ms) AS is_sample_lost
-    FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid) WHERE b.ms > 0
+            AND l.until_ms >= b.bucket_ms) AS is_sample_lost,
+        c.rid IS NOT NULL AS computes
+    FROM unworked b JOIN slices s USING (sid) JOIN units u USING (uid)
+    LEFT JOIN computing c ON c.rid = s.rid AND c.window_ms = b.bucket_ms // 600000 * 600000
+    WHERE b.ms > 0
 )
 SELECT sid, bucket_ms,
     {state} AS state, {cause} AS cause,
-    NULL, CASE WHEN fixed IS NULL OR up IS NULL THEN NULL ELSE 'high' END, NULL, ms
+    NULL, CASE WHEN fixed IS NULL OR up IS NULL THEN NULL WHEN computes AND fixed <> 'starting' THEN 'medium'
+        ELSE 'high' END, NULL, ms
 FROM known;
 
 -- Shared time: each holder's states are scaled to its part, to the millisecond, largest remainders first.

@@ -86,10 +86,10 @@ def test_a_second_candidate_is_named_with_its_share_and_what_speaks_for_it() -> 
     def second(busiest: int) -> list[Sign]:
         windows = [stalled(place, **both, busiest=busiest) for place in range(9)]
         told = signs("starved", "preprocessing", windows, LIMITS, Context())
-        return [sign for sign in told if sign.what.startswith("or ")]
+        return [sign for sign in told if sign.what.startswith("second candidate")]
 
     (sign,) = second(800)
-    assert sign.what == "or network storage"
+    assert sign.what == "second candidate: network storage"
     assert re.fullmatch(r"[2-7]\d% probable; loader workers waiting 25%, mount reads, stalled 4.5 reads", sign.seen)
     assert sign.holds is False
     assert second(990) == []

@@ -12,6 +12,7 @@ from analyzer.findings.evidence import evidence
 from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import findings
 from analyzer.findings.signs import IdleGpus, idle_signs
+from analyzer.findings.witness_signs import SECOND
 from analyzer.ledger.thresholds import RULE_OF, Thresholds
 from analyzer.period import Calendar
 from collector.lake.tiers import roll_up
@@ -199,12 +200,12 @@ def test_every_sign_of_every_rule_turns_with_the_stored_figures(both: Both) -> N
 def test_every_sign_of_a_planted_finding_held(both: Both) -> None:
     """What is planted shows all that its rule looks for; a sign that never holds would turn for nobody.
 
-    A second candidate ("or ...") is named where it cannot be left out, and holds for nobody.
+    A second candidate is named where it cannot be left out, and holds for nobody.
     """
     planted = [(finding, before) for finding, before, _ in both if finding.subject in RULE_OF]
     assert len(planted) > 12
     for finding, before in planted:
-        assert all(sign.holds is not False or sign.what.startswith("or ") for sign in before), (finding.rule, before)
+        assert all(sign.holds is not False or sign.what.startswith(SECOND) for sign in before), (finding.rule, before)
 
 
 def test_no_figure_stays_marked_as_the_limit(perturbed: Perturbed) -> None:

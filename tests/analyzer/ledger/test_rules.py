@@ -18,7 +18,7 @@ FIELDS = [field.name for field in fields(Thresholds)]
 # What names a state that is no finding: what starting consists of, silence, kinds of work; and what notices read.
 OF_NO_FINDING = {
     "process_bytes", "image_bytes", "starting_margin_ms", "gap_ms", "foreign_permille", "foreign_millicores",
-    "bandwidth_dram_permille", "bandwidth_tensor_permille", "kv_full_permille",
+    "kv_full_permille",
 }  # fmt: skip
 # Modules of which what they say is booked.
 DECIDING = (

@@ -84,6 +84,10 @@ SHOWN: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         _OWN | {"cores_used_milli": 8_200, "block_read": 160 * M, "disk_busy": 150},
         ("preprocessing",),
     ),
+    "the main thread, which waits for its files now and then": (
+        _OWN | {"cores_used_milli": 6_200, "block_read": 160 * M, "disk_busy": 350, "pressure_io": 60},
+        ("preprocessing",),
+    ),
     "too few workers": ({"busiest": 420, "block_read": 80 * M}, (LOADER, "preprocessing")),
     "another host's preprocessing": (
         _OWN | {"network_in": 1_500 * M, "cores_used_milli": 9_000},
@@ -106,8 +110,8 @@ UNTOLD = {
     ("Lustre, past ethernet", "mounts"),
     ("a block volume, read by the main thread", "disks and mounts"),
     ("the main thread", "disks and mounts"),
+    ("the main thread, which waits for its files now and then", "disks and mounts"),
     ("another host's preprocessing", "the network"),
-    ("another host's preprocessing", "disks and mounts"),
 }
 
 
@@ -135,6 +139,8 @@ def test_with_all_sensors_the_cause_is_right(name: str) -> None:
 OTHERWISE: dict[str, dict[str, Any]] = {
     "an optimizer on the CPU": _OWN | {"cores_used_milli": 30_000},
     "a thread that logs and evaluates": _OWN | {"cores_used_milli": 8_100},
+    "a thread that logs and evaluates, and pauses": _OWN | {"cores_used_milli": 6_200},
+    "a thread that sleeps, and writes": _OWN | {"cores_used_milli": 3_000, "block_read": 160 * M, "written": 90 * M},
     "nothing on the host": _OWN | {"cores_used_milli": 800},
     "workers that rest": {"busiest": 20},
     "the video decoder": {"decoder": 970, "busiest": 300, "block_read": 60 * M},
