@@ -8,7 +8,7 @@ from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet, Row
 
 RUN, NODE, GPU = "slurm/alpha/1", "n1", "GPU-1"
 START, END = MONDAY + 6 * HOUR, MONDAY + 9 * HOUR
-AT_REST: Row = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
+AT_REST: dict[str, Any] = {"utilization_ratio": 0.0, "utilization_zero_ratio": 1.0, "sm_active_ratio": 0.0}
 
 
 def _sure(fleet: Fleet, state: str, run: str = RUN) -> set[object]:
