@@ -38,6 +38,8 @@ ENDING = re.compile(
 SAY_SO = {
     "analyzer/interfaces/mail/compose.py": "what a mail leaves out",
     "agent/wire/serving.py": "the reason with which Triton counts requests that were given up",
+    "analyzer/capacity/quotas.py": "reads what preempts and reclaims by the site's own rules, and asks nobody to do it",
+    "analyzer/interfaces/questions/ledger_questions.py": "the head of the column of quotas that says so",
     "analyzer/recommendations/artefacts.py": "of those who ask; cuts a GPU on which nothing runs",
     "analyzer/recommendations/types/hardware.py": "resets a GPU of a host on which nothing runs",
     "analyzer/recommendations/types/serving.py": "fewer replicas",
