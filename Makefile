@@ -96,6 +96,7 @@ picture: $(MADE)
 	@store=$$(mktemp -d) && $(BIN)/python -m gpuledger demo --once --port 0 --store $$store/demo.duckdb >/dev/null \
 	  && $(BIN)/python -m gpuledger report --store $$store/demo.duckdb --format svg --out docs/report.svg \
 	  && $(BIN)/python -m bench.states_picture $$store/demo.duckdb docs/states.svg; rm -rf $$store
+	@$(BIN)/python -m bench.page_picture docs/page.png
 
 # The manual page and the completion of shells in share/, from the parsers; a wheel takes them along.
 manual: $(MADE)
