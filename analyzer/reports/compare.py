@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from agent.wire.units import DAY_US, HOUR_US, SECOND_US
-from analyzer.charts.lanes import Lane, RunTimeline
 from analyzer.charts.series import Chart, Trace
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.ledger.coverage import ledger_end
@@ -25,6 +25,9 @@ from analyzer.recommendations.lifecycle.work import (
 )
 from analyzer.text.words import duration
 from collector.store.session import Session
+
+if TYPE_CHECKING:
+    from analyzer.charts.lanes import Lane, RunTimeline  # brings plotly, and a report starts without it
 
 CURVE_PIXELS = 400  # of each timeline that is read for them
 _CURVE_POINTS = 80
@@ -103,7 +106,7 @@ def compare_at(session: Session, timezone: str, currency: str, name: str, at: st
     return _compared(session, (name, timezone, currency), ("before", "after"), before, after)
 
 
-def curves(before: RunTimeline, after: RunTimeline) -> list[Chart]:
+def curves(before: "RunTimeline", after: "RunTimeline") -> list[Chart]:
     """Return what can be laid over one another of two runs, each from its own start: the work done, and signals."""
     sides = {"before": before, "after": after}
     longest = max(one.known_end - one.known_start for one in sides.values())
@@ -135,12 +138,12 @@ def curves(before: RunTimeline, after: RunTimeline) -> list[Chart]:
 _Points = list[tuple[int, float]]
 
 
-def _useful(one: RunTimeline) -> _Points:
+def _useful(one: "RunTimeline") -> _Points:
     bands = [band.shares for band in one.ribbon.bands if band.klass == "useful"]
     return [(at, 100 * sum(shares[place] for shares in bands)) for place, at in enumerate(one.ribbon.starts)]
 
 
-def _signal(lane: Lane, scale: float) -> _Points:
+def _signal(lane: "Lane", scale: float) -> _Points:
     return [(lane.start + n * lane.step, scale * value) for n, value in enumerate(lane.mean) if value is not None]
 
 

@@ -89,6 +89,7 @@ UNASKED: dict[str, str] = {
     "bill prices import focus": "needs an invoice",
     "capacity profile verify": "needs a signed file, which has a key of its own each time",
     "capacity profile key": "a key of its own each time",
+    "capacity quotas": "needs files of quotas, which the demo's site has none of",
     "capacity request": "needs a signed file",
     "capacity request override": "needs a kept request",
     "capacity request show": "needs a kept request",

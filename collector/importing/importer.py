@@ -247,7 +247,7 @@ class _UnitCheck:
             look = self._look_of(column)
             if look is None:
                 continue
-            values = rows.column(column.name)
+            values = pc.cast(rows.column(column.name), pa.float64(), safe=False)  # of whole ones beyond 2**53 about
             beyond = pc.sum(pc.greater(values, look.low)).as_py() or 0
             self.beyond[column.name] = self.beyond.get(column.name, 0) + beyond
             self.highest[column.name] = max(self.highest.get(column.name, 0.0), pc.max(values).as_py() or 0.0)

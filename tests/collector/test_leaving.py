@@ -19,7 +19,7 @@ threading.Thread(target=work, name=sys.argv[1], daemon=True).start()
 asked.wait()
 time.sleep(0.3)
 from collector.http.server import _leave_the_busy
-_leave_the_busy()
+_leave_the_busy(0)
 """
 
 

@@ -35,7 +35,8 @@ def test_no_reading_changes_when_samples_and_tiers_expire() -> None:
     fleet = site()
     before = readings(fleet.store)
     refused = {what for what, text in before.items() if text.startswith("refused")}
-    assert refused == {"history train text", "history train json"}, "which takes several runs of a name"
+    wanting = {"history train": "several runs of a name", "quotas": "files of quotas"}
+    assert refused == {f"{what} {form}" for what in wanting for form in ("text", "json")}, wanting
     for days in (15, 17, 95, 500):
         _age(fleet, days)
         after = readings(fleet.store, FIGURES) if days in (17, 95) else readings(fleet.store)

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.questions import money_questions
-from analyzer.interfaces.questions.question import Question
+from analyzer.interfaces.questions.money_questions import MONEY_QUESTIONS
 from analyzer.interfaces.questions.registry import answer
 from analyzer.ledger.coverage import known_part
 from analyzer.reports.month import month_of
@@ -18,7 +17,7 @@ from tests.analyzer.finops.unit_cost_written import HOUR, MONDAY, RATE, WEEK, Wr
 
 NOW = MONDAY + 5 * WEEK
 
-MONEY = sorted(each.name for each in vars(money_questions).values() if isinstance(each, Question))
+MONEY = sorted(each.name for each in MONEY_QUESTIONS)
 
 
 @pytest.fixture(scope="module")

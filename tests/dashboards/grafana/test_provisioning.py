@@ -38,5 +38,5 @@ def test_another_currency_is_one_command() -> None:
     """The command of both documents leaves no dollar behind, in names, units or words."""
     for path in (*FOLDER.glob("*.json"), *(RULES / name for name in ("recording.yml", "fleet.yml", "hosts.yml"))):
         text = path.read_text("utf-8").replace("_usd", "_eur").replace("USD", "EUR")
-        assert not re.search(r"usd|USD|\$\{\{|\$\d", text), path.name
+        assert not re.search(r'usd|USD|\$\{\{|(?<!"renamePattern": ")\$\d', text), path.name
         assert json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
