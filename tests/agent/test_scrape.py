@@ -6,7 +6,6 @@ import http.client
 import logging
 import shutil
 import socket
-import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from agent.clock import Clock
 from agent.config import AgentConfig
+from agent.connection import trusting
 from agent.daemon.agent import Agent
 from agent.errors import ConfigError, ListenError
 from agent.metrics.door import Door, Secret
@@ -338,7 +338,7 @@ class Authority:
         Raises:
             OSError: it is another certificate, or none.
         """
-        context = ssl.create_default_context(cafile=self.certificate)
+        context = trusting(self.certificate)
         with (
             socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import httpx
 import pytest
 import yaml
 
+from agent.connection import trusting
 from agent.wire.envelope import CONTENT_TYPE
 from analyzer.settings.settings import Settings
 from collector.config import CollectorConfig
@@ -131,7 +131,7 @@ def open_to_loopback() -> Iterator[Published]:
 @contextmanager
 def behind(proxy: str, folder: Path, authority: Authority, site: Published) -> Iterator[httpx.Client]:
     """Yield a browser before a proxy before a server."""
-    trust = ssl.create_default_context(cafile=authority.certificate)
+    trust = trusting(authority.certificate)
     place, url = f"127.0.0.1:{site.server.base_url.port}", f"https://127.0.0.1:{site.port}{site.prefix}"
     with (
         before(proxy, folder, site.port, place, authority.server(), site.prefix),
