@@ -6,6 +6,7 @@ PostgreSQL: one transaction at a time, foreign errors renamed.
 
 import os
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,8 @@ class Database:
         self.is_postgres = engine.dialect.name == "postgresql"
         self.prefix = f"{SCHEMA}." if self.is_postgres else ""
         self._engine = engine.execution_options(schema_translate_map={None: SCHEMA if self.is_postgres else None})
+        # Who never closes it leaves no connection open: from 3.13 on Python complains of SQLite's.
+        weakref.finalize(self, engine.dispose).atexit = False
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
