@@ -222,7 +222,7 @@ FROM spread GROUP BY ALL;
 -- How much ranks wait for whichever of them has most to do, and how much of it for the one that is waited for most.
 -- Those sampled together are compared, in intervals in which all have kernels alike, send each other bytes and differ
 -- by more than noise. Who waits draws less power too, and two sensors do not err together.
--- only with gpu_windows
+-- only with rank_windows
 CREATE OR REPLACE TEMP TABLE uneven_windows AS
 WITH asked AS (
     SELECT rid, window_ms FROM gpu_windows GROUP BY ALL
