@@ -24,6 +24,9 @@ BUSY_PROCESSES = 2
 GONE_SECONDS = 5.0  # after a kill
 _TOLD = 8_000  # characters
 CLOSING = re.compile(r"^(?:=+ )?((?:\d+ \w+, )*\d+ \w+ in [\d.]+s.*?)(?: =+)?$", re.MULTILINE)
+PLACES = re.compile(
+    r"(?:file://)?/(?:dev|home|opt|root|tmp|usr|work)/[^\s'\"]*"
+)  # of this machine, which are no finding
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -110,7 +113,7 @@ def one_run(kind: str, arguments: str = "", python: str = "") -> Run:
     said = done.stdout + done.stderr
     closing, failed = CLOSING.findall(said), tuple(FAILED.findall(said))
     is_green = done.returncode == 0 and bool(closing)
-    why = "" if is_green else said[-_TOLD:]
+    why = "" if is_green else PLACES.sub("…", said[-_TOLD:])
     return Run(kind, round(seconds, 1), closing[-1] if closing else "", failed, is_green, why)
 
 

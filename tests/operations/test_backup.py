@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -196,14 +197,14 @@ def test_old_backups_are_let_go(site: Site, folder: Path) -> None:
 def test_the_registry_comes_along(site: Site, folder: Path, tmp_path: Path) -> None:
     """Keys and the audit log belong to the site; without them every agent would have to join anew."""
     assert site.store.path is not None
-    with sqlite3.connect(Layout(site.store.path).registry) as registry:
+    with closing(sqlite3.connect(Layout(site.store.path).registry)) as registry, registry:
         registry.execute("CREATE TABLE keys (name)")
         registry.execute("INSERT INTO keys VALUES ('n14')")
     made = make_backup(site.store, folder)
     restored(made.path, tmp_path / "new.duckdb").close()
     for copy in (Layout.within(made.path), Layout(tmp_path / "new.duckdb")):
         assert copy.registry.stat().st_mode & 0o777 == 0o600
-    with sqlite3.connect(Layout(tmp_path / "new.duckdb").registry) as registry:
+    with closing(sqlite3.connect(Layout(tmp_path / "new.duckdb").registry)) as registry, registry:
         assert registry.execute("SELECT name FROM keys").fetchall() == [("n14",)]
     registry.close()
 

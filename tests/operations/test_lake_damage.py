@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -178,7 +179,7 @@ def test_a_backup_of_a_damaged_file_is_not_called_whole(path: Path, tmp_path: Pa
     with Store.open(path) as store:
         made = make_backup(store, tmp_path / "backups")
     catalogue = next(made.path.rglob("catalogue.sqlite"))
-    with sqlite3.connect(catalogue) as connection:
+    with closing(sqlite3.connect(catalogue)) as connection, connection:
         connection.execute(f"DROP TABLE {NOTES}")
     connection.close()
     flip_ten_bits(next(made.path.rglob("gpu_samples/*.parquet")))
@@ -416,7 +417,7 @@ def garble(file: Path) -> None:
 def test_a_damaged_catalogue_is_named(path: Path, tmp_path: Path, damage: Callable[[Path], object]) -> None:
     """The words of a library about a disk image tell nobody which file to put back."""
     catalogue = path.parent / f"{path.name}.lake" / "catalogue.sqlite"
-    with sqlite3.connect(catalogue) as connection:
+    with closing(sqlite3.connect(catalogue)) as connection, connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     damage(catalogue)
@@ -438,7 +439,7 @@ def test_what_was_set_aside_goes_with_a_name_that_is_erased(path: Path) -> None:
 def test_a_page_of_the_catalogue_that_was_lost_is_named(path: Path, part: int) -> None:
     """SQLite opens a file of which a page in the middle is gone, and answers with less than there was."""
     catalogue = path.parent / f"{path.name}.lake" / "catalogue.sqlite"
-    with sqlite3.connect(catalogue) as connection:
+    with closing(sqlite3.connect(catalogue)) as connection, connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (page,) = connection.execute("PRAGMA page_size").fetchone()
     connection.close()

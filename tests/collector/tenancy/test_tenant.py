@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -146,7 +146,7 @@ def test_without_the_registry_nothing_is_sealed(pair: tuple[Collector, Collector
     """Whether a stream is still ours cannot be known then; what was answered waits."""
     a, _ = pair
     a.take(batch(0))
-    with sqlite3.connect(tmp_path / "registry.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "registry.sqlite")) as database, database:
         database.execute("ALTER TABLE leases RENAME TO away")
     database.close()
     with pytest.raises(RegistryError):
