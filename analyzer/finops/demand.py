@@ -15,7 +15,8 @@ from analyzer.period import day_starts, local, midnight
 from analyzer.prices.price_book import PriceBook
 from analyzer.queries.ledger_query import QueuedRun, read_queue
 from analyzer.queries.statements import statements
-from analyzer.text.layout import WHOLE_AMOUNT, CellUnit, TableColumn, TextLayout, name_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import WHOLE_AMOUNT, CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import UNKNOWN, counted, decimal, gpu_hours, moment_words, money, nearest, plain, symbol
 from collector.store.session import Session
 

@@ -14,7 +14,8 @@ from analyzer.period import Calendar, Period
 from analyzer.queries.statements import statements
 from analyzer.recommendations.recommendation import Recommendation
 from analyzer.states import words_of
-from analyzer.text.layout import CellUnit, TableColumn, TextLayout, name_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import apportion, counted, days, nearest, percent, plain, symbol
 from collector.store.session import Session
 

@@ -15,7 +15,8 @@ from analyzer.finops.unit_cost.report import UnitReport
 from analyzer.period import Period
 from analyzer.queries.statements import statements
 from analyzer.states import words_of
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import nearest, percent
 from collector.lake.tiers import kept_from
 from collector.store.session import Session

@@ -8,7 +8,8 @@ from typing import Literal
 from agent.wire.units import HOUR_MS, MICROS
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry
 from analyzer.states import CLASSES, Class
-from analyzer.text.layout import TableColumn, TextLayout, at_column, bar_column, name_column, paper_lines
+from analyzer.text.layout import TextLayout, at_column
+from analyzer.text.table import TableColumn, bar_column, name_column, paper_lines
 from analyzer.text.words import (
     UNKNOWN,
     apportion,

@@ -8,7 +8,8 @@ from analyzer.prices.list_prices import list_prices, on_demand
 from analyzer.prices.non_gpu_rows import Tariff
 from analyzer.prices.price_book import Derived, PriceBook, PriceRow, place_of
 from analyzer.prices.rows import ANY, Charge
-from analyzer.text.layout import CellUnit, TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import counted, dollars
 
 PAPER = TextLayout(82, ascii=True)  # lines of at most 80 columns

@@ -25,7 +25,7 @@ from analyzer.period import WINDOW_MS
 from analyzer.reports.document import iso
 from analyzer.reports.run import run_facts, run_span
 from analyzer.states import CLASSES, Class, booking
-from analyzer.text.layout import csv_text
+from analyzer.text.table import csv_text
 from analyzer.text.words import plain
 from collector.lake.series import Series, Subject, TableExtent, gpus_of_run, series
 from collector.store.session import Session

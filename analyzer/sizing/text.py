@@ -11,7 +11,8 @@ from analyzer.sizing.memory import Memory, MemoryPart
 from analyzer.sizing.sized import LOOK_BACK_DAYS, Check, OfKind, Similar, Sized, Spread
 from analyzer.sizing.throughput import Paced, Speed, Traffic, TrainingRun, TrainingTime, Unknown, context_tokens
 from analyzer.text.as_json import as_json, plain_data
-from analyzer.text.layout import CellUnit, TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import NO_BREAK, UNKNOWN, amount, counted, decimal, duration, money, nearest, plain, some
 
 

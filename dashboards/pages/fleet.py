@@ -2,27 +2,21 @@
 
 The shell reads the newest hour alone and is there at once, whatever the size of the fleet; what reads a whole week, or
 looks at samples, comes as a part of its own.
-
-The list of findings, and the page of one: what was seen, what else was ruled out, and what to do.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from agent.wire.units import HOUR_MS, HOUR_US, MICROS
 from analyzer.charts.figures import stacked_bars
 from analyzer.charts.series import Chart, Trace, chart
-from analyzer.errors import ConfigError, LedgerError
-from analyzer.interfaces.api.findings import JudgementAsked, MuteAsked, judge_finding, mute_finding
+from analyzer.errors import LedgerError
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.interfaces.html import week_view
 from analyzer.interfaces.text.finding_text import notice_line
@@ -33,17 +27,15 @@ from analyzer.ledger.coverage import rules_in
 from analyzer.ledger.pending import reached_until
 from analyzer.period import Period, local
 from analyzer.queries.ledger_query import Breakdown, BreakdownEntry, breakdown, within
-from analyzer.reports.findings import Explained, FindingsReport, at_stake_column, finding_charts
+from analyzer.reports.findings import FindingsReport
 from analyzer.reports.reader import Reader
 from analyzer.reports.recommendation_words import is_predicted
-from analyzer.reports.run import run_names
 from analyzer.reports.run_list import most_expensive_runs
 from analyzer.reports.week import WeekReport, best_next_step, by_saving
 from analyzer.states import CLASSES, Class, booking
 from analyzer.text.words import counted, money, nearest, percent, span_words, symbol
-from collector.access.gate import body_of, fields_of
 from collector.store.session import Session
-from dashboards.pages.frame import STRICT
+from dashboards.pages.finding import listed_findings
 from dashboards.pages.grid import fleet_grid, node_panel
 from dashboards.pages.health import unjudged_rules
 from dashboards.pages.marks import BarSegment, Mark, cost_steps
@@ -58,101 +50,6 @@ from dashboards.pages.read_pages import (
     period_view,
     site_page,
 )
-
-_HERE = "/findings"
-_SHOWN = 200
-_MUTE = "mute"
-
-
-def finding_routes(pages: ReadPages) -> APIRouter:
-    """Return the routes of the list and of each finding."""
-    router = APIRouter()
-
-    @router.get(_HERE)
-    def listed(request: Request, week: str | None = None) -> Response:
-        return pages.page(request, findings(week))
-
-    @router.get("/findings/{finding_id}")
-    def page(request: Request, finding_id: str, week: str | None = None) -> Response:
-        return pages.page(request, _finding(finding_id, week))
-
-    @router.post("/findings/{finding_id}")
-    async def say(request: Request, finding_id: str) -> Response:
-        fields = fields_of(await body_of(request.receive))
-        keep = partial(_keep, request=request, finding_id=finding_id, fields=fields)
-        shown = _finding(finding_id, fields.get("week") or None)
-        return await run_in_threadpool(pages.change, request, shown, keep, "say")
-
-    return router
-
-
-def _finding(finding_id: str, week: str | None) -> ReadPage:
-    def view(context: RequestContext) -> Mapping[str, object]:
-        return _finding_view(context, finding_id, week)
-
-    shown = site_page(PageState(f"{_HERE}/{finding_id}", week), "finding.html", view, here=_HERE)
-    return replace(shown, headers=STRICT.copy())  # its forms come to us alone
-
-
-def _keep(context: RequestContext, request: Request, finding_id: str, fields: Mapping[str, str]) -> None:
-    """Keep what a form says of a finding: a verdict, or until when it is muted. Raises what is wrong with it."""
-    words = {name: fields.get(name, "") for name in ("because", "week")}
-    said = {"because": words["because"], **({"since": words["week"]} if words["week"] else {})}
-    try:
-        if fields.get("verdict") == _MUTE:
-            mute_finding(context, request, finding_id, MuteAsked(until=fields.get("until", ""), **said))
-        else:
-            asked = JudgementAsked.model_validate({"verdict": fields.get("verdict", ""), **said})
-            judge_finding(context, request, finding_id, asked)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise ConfigError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
-
-
-def findings(week: str | None = None) -> ReadPage:
-    """Return the list of a period."""
-
-    def view(context: RequestContext) -> Mapping[str, object]:
-        reader = context.reader
-        period = reader.period(week)
-        link = PageState("/v1/findings", None, {"since": week or ""}).link()
-        listed = listed_findings(reader, reader.list_findings(period), _SHOWN)
-        return {**period_view(reader, period), "json_link": link, **listed}
-
-    return ReadPage(PageState(_HERE, week), "findings.html", view)
-
-
-def listed_findings(reader: Reader, found: FindingsReport, shown: int) -> dict[str, object]:
-    """Return what the table of findings prints; of those beyond `shown` it has a second one, folded."""
-    sign = symbol(reader.settings.currency).strip()
-    column, total = at_stake_column(found.findings, reader.settings.currency)
-    stakes = list(zip(found.findings, column, strict=True))
-    return {"found": found, "at_stake": total, "stakes": stakes, "shown": shown, "sign": sign}
-
-
-def _finding_view(context: RequestContext, finding_id: str, week: str | None) -> Mapping[str, object]:
-    reader = context.reader
-    explained = _explained(reader, finding_id, week)
-    finding, plot = explained.finding, explained.argument.plot if explained.argument else None
-    words = {"what": "explain", "subject": finding.id, "since": week or "", "format": "json"}
-    return {
-        "view": explained,
-        "may_decide": context.scope.may_decide and not finding.suspicion,
-        "json_link": PageState("/v1/read", None, words).link(),
-        "names": run_names(reader.session, finding.run_ids),
-        "drawings": [(chart, stacked_bars(chart)) for chart in finding_charts(finding, plot, reader.settings.timezone)],
-    }
-
-
-def _explained(reader: Reader, finding_id: str, week: str | None) -> Explained:
-    """Return a finding of a week; where none is named, of the last complete one, else of the one that last had it."""
-    try:
-        return reader.explain(finding_id, reader.period(week))
-    except LedgerError:
-        if week is not None or (elsewhere := reader.last_seen(finding_id)) is None:
-            raise
-        return reader.explain(finding_id, elsewhere)
-
 
 T = TypeVar("T")
 _At = Literal["now", "week"]
@@ -352,6 +249,17 @@ def _changed(reader: Reader, _: FleetAsked, period: Period) -> _View:
     return {"changes": known, "period": period}
 
 
+def _findings(reader: Reader, _: FleetAsked, period: Period) -> _View:
+    return listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN)
+
+
+def _runs(reader: Reader, _: FleetAsked, period: Period) -> _View:
+    return {
+        "runs": most_expensive_runs(reader.session, period, _RUNS_SHOWN),
+        "sign": symbol(reader.settings.currency).strip(),
+    }
+
+
 def _look(reader: Reader, _: FleetAsked, period: Period) -> _View:
     unjudged = reader.unjudged(period)
     return {
@@ -368,11 +276,8 @@ _PARTS: dict[str, Callable[[Reader, FleetAsked, Period], _View]] = {
     "headline": _headline,
     "week": _week,
     "chart": _chart,
-    "runs": lambda reader, _, period: {
-        "runs": most_expensive_runs(reader.session, period, _RUNS_SHOWN),
-        "sign": symbol(reader.settings.currency).strip(),
-    },
-    "findings": lambda reader, _, period: listed_findings(reader, _listed(reader, period), _FINDINGS_SHOWN),
+    "runs": _runs,
+    "findings": _findings,
     "changed": _changed,
     "advice": _advice,
     "look": _look,

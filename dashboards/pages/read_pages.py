@@ -27,7 +27,7 @@ from analyzer.interfaces.api.request_service import RequestContext, RequestServi
 from analyzer.ledger.coverage import newest_hour_end
 from analyzer.period import Period, local
 from analyzer.reports.reader import Reader
-from analyzer.text.layout import csv_text, for_spreadsheet, with_readable
+from analyzer.text.table import csv_text, for_spreadsheet, with_readable
 from analyzer.text.words import counted, days, moment_words, plain
 from collector.background import IS_OWN_SENDER
 from dashboards.disk_cache import PageRecord

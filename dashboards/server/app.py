@@ -30,8 +30,9 @@ from collector.background import ProvenClock
 from collector.backup.manifest import Layout
 from collector.config import CollectorConfig
 from collector.errors import HeldElsewhereError
-from collector.http.app import add_server_metrics, create_app
+from collector.http.app import create_app
 from collector.http.health import Readiness, add_health, check_store
+from collector.http.server_metrics import add_server_metrics
 from collector.lake.sealing import Sealer
 from collector.pipeline.writer import Writer, following
 from collector.registry.tenant import BookingLease
@@ -40,7 +41,8 @@ from collector.store.database import Store
 from dashboards.analysis import ANALYZE_SECONDS, AnalysisJob, JobPage
 from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts
-from dashboards.pages.fleet import finding_routes, fleet_routes
+from dashboards.pages.finding import finding_routes
+from dashboards.pages.fleet import fleet_routes
 from dashboards.pages.frame import Frame, assets
 from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes

@@ -42,7 +42,7 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-// As csv_text of analyzer/text/layout.py: no spreadsheet may compute a name, what is a figure is one, without its sign and
+// As csv_text of analyzer/text/table.py: no spreadsheet may compute a name, what is a figure is one, without its sign and
 // separators, and letters beyond ASCII need a mark.
 const FORMULA = /^\s*[=+\-@＝＋－＠]/;
 const FIGURE = /^[+\-−]?[$€£¥₩]?\d[\d,]*(\.\d+)?$/;

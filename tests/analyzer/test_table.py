@@ -4,12 +4,12 @@ import csv
 import io
 from collections.abc import Sequence
 
-from analyzer.text.layout import (
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import (
     GPU_TIME,
     RATIO,
     CellUnit,
     TableColumn,
-    TextLayout,
     adding_up,
     bar_column,
     csv_table,

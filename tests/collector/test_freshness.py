@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.exposition import exposition
 from collector.background import OWN_SENDERS
 from collector.config import CollectorConfig
-from collector.http.app import MetricsPoller
+from collector.http.server_metrics import MetricsPoller
 from collector.lake.sealing import seal
 from collector.pipeline.decoding.batch import decode
 from collector.pipeline.metrics import FORGOTTEN_SECONDS, NAMED, SILENT_SECONDS, WITHIN, Freshness, Metrics

@@ -21,7 +21,8 @@ from analyzer.capacity.gate.request_store import Event, KeptRequest
 from analyzer.capacity.gate.supply import Work
 from analyzer.capacity.profile.first_page import DecisionView, ShownGate, ShownOption
 from analyzer.period import local
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import UNKNOWN, counted, day, decimal, gpu_hours, moment_words, money, plain, plain_sentence
 
 _REMEDY = 10

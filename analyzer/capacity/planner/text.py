@@ -24,7 +24,8 @@ from analyzer.capacity.planner.tables import (
 from analyzer.charts.figures import GanttRow, gantt
 from analyzer.period import local, midnight
 from analyzer.text.as_json import as_json, plain_data
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.templating import environment
 from analyzer.text.words import NO_BREAK, counted, day, moment_words, plain
 

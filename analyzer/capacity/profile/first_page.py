@@ -18,7 +18,8 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines, breakdown_
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown, Unpriced, fold
 from analyzer.states import booking
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import (
     bytes_words,
     counted,

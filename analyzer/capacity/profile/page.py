@@ -48,7 +48,8 @@ from analyzer.charts.figures import Spread as SpreadRow
 from analyzer.errors import ConfigError
 from analyzer.ledger.breakdown import BreakdownLine, column_like, rounded
 from analyzer.states import CLASSES, booking
-from analyzer.text.layout import Row, TableColumn, TextLayout, money_of
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import Row, TableColumn, money_of
 from analyzer.text.templating import environment
 from analyzer.text.words import (
     UNKNOWN,

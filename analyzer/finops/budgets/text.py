@@ -7,7 +7,8 @@ from agent.wire.units import MICROS
 from analyzer.finops.budgets.month import FLEET, BudgetLine, Ending, MonthReport
 from analyzer.ledger.breakdown import column_like
 from analyzer.period import local
-from analyzer.text.layout import WHOLE_AMOUNT, TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import WHOLE_AMOUNT, TableColumn, paper_lines
 from analyzer.text.words import (
     AT_LEAST,
     UNKNOWN,

@@ -10,7 +10,8 @@ from analyzer.ledger.coverage import Hours, known_hours
 from analyzer.period import Period, local
 from analyzer.prices.price_book import Repriced, price_book, repriced, repriced_words
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import GPU_TIME, CellUnit, TableColumn, TextLayout, csv_table, money_of, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import GPU_TIME, CellUnit, TableColumn, csv_table, money_of, paper_lines
 from analyzer.text.words import UNKNOWN, money, plain
 from collector.store.session import Session
 

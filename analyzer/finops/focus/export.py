@@ -47,7 +47,7 @@ from analyzer.period import Period, local
 from analyzer.queries.ledger_query import ledger_sums
 from analyzer.queries.statements import booked
 from analyzer.states import booking
-from analyzer.text.layout import decimal_digits, safe_cell
+from analyzer.text.table import decimal_digits, safe_cell
 from collector.store.session import Session
 
 FileFormat = Literal["csv", "parquet"]

@@ -7,7 +7,8 @@ from analyzer.finops.non_gpu_costs.costs import Costs
 from analyzer.finops.non_gpu_costs.energy import BY_POWER, EnergySum, TeamEnergy
 from analyzer.measures.traffic.text import bill_words
 from analyzer.prices.non_gpu_rows import Energy, Tariff
-from analyzer.text.layout import TableColumn, TextLayout, adding_up, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, adding_up, paper_lines
 from analyzer.text.words import UNKNOWN, bytes_words, decimal, dollars, money, nearest, percent, plain, symbol
 
 _EDITED = "Rates changed after some hours were final: those hours keep the rates and node groups of when they closed."

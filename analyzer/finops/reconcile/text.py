@@ -9,7 +9,7 @@ from agent.wire.units import DAY_US
 from analyzer.finops.reconcile.bill import Bill, Other
 from analyzer.finops.reconcile.compare import Comparison, Difference, Reason
 from analyzer.finops.reconcile.gpu_lines import PART_OF_GPU
-from analyzer.text.layout import CellUnit, TableColumn, paper_lines
+from analyzer.text.table import CellUnit, TableColumn, paper_lines
 from analyzer.text.words import counted, dollars
 
 _CENT = 10_000

@@ -15,7 +15,8 @@ from analyzer.interfaces.live.live_query import LiveLine, LiveView
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.request import Order
 from analyzer.states import CLASSES
-from analyzer.text.layout import RATIO, SHARE, CellUnit, TableColumn, TextLayout, bar_column, paper_lines, spark_column
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import RATIO, SHARE, CellUnit, TableColumn, bar_column, paper_lines, spark_column
 from analyzer.text.words import UNKNOWN, apportion, counted, decimal, nearest, plain, span_words, symbol
 
 _BAR_CELLS = 20

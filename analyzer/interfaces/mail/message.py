@@ -25,10 +25,9 @@ from analyzer.interfaces.mail.html import chart, mail_html
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import (
+from analyzer.text.layout import TextLayout, at_ends
+from analyzer.text.table import (
     TableColumn,
-    TextLayout,
-    at_ends,
     csv_text,
     decimal_digits,
     for_spreadsheet,

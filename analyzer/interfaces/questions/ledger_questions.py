@@ -24,7 +24,8 @@ from analyzer.reports.request import Request
 from analyzer.reports.run import RunDocument
 from analyzer.reports.run_list import RunList, list_runs
 from analyzer.reports.week import WeekReport
-from analyzer.text.layout import CellUnit, TableColumn, TextLayout, money_of, name_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, money_of, name_column, paper_lines
 from analyzer.text.words import bytes_words, counted, plain
 
 BY = argument("--by", choices=get_args(By), default=None, help="grouping of the second table (default: team)")

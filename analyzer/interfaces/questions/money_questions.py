@@ -31,7 +31,8 @@ from analyzer.reports.month import month_of
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted
 from collector.store.session import Session
 

@@ -9,7 +9,8 @@ from analyzer.recommendations.lifecycle.outcome import Effect, Interval
 from analyzer.recommendations.lifecycle.work import Unit
 from analyzer.reports.compare import ComparedSide, Comparison
 from analyzer.reports.host_side import RecordingReport
-from analyzer.text.layout import TableColumn, TextLayout, name_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
     apportion,
     counted,

@@ -8,7 +8,8 @@ from analyzer.interfaces.text.finding_text import seen_lines, wrong_if_lines
 from analyzer.period import local
 from analyzer.reports.findings import Explained, of_runs, whose_gpus
 from analyzer.reports.recommendation_words import saves_words
-from analyzer.text.layout import LEVELS, TableColumn, TextLayout, at_ends, paper_lines
+from analyzer.text.layout import LEVELS, TextLayout, at_ends
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted, day, gpu_hours, money, plain, plain_sentence
 
 _ROWS, _SIGNAL_ROWS = 5, 3

@@ -12,7 +12,8 @@ from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period, local
 from analyzer.reports.findings import FindingsReport, at_stake_column
 from analyzer.states import booking
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import (
     NO_BREAK,
     counted,

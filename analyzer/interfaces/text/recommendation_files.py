@@ -11,7 +11,7 @@ from analyzer.interfaces.text.recommendation_text import Listed, recommendation_
 from analyzer.interfaces.text.savings_text import bill_words, saved_over, saving_column, savings_head
 from analyzer.recommendations.recommendation import Artefact, Form, Range, Recommendation
 from analyzer.reports.recommendation_words import HOLDS, actor_words, move_words, standing_words
-from analyzer.text.layout import csv_text
+from analyzer.text.table import csv_text
 from analyzer.text.words import plain, plain_sentence
 
 # Whose lines go into which file as they are; what belongs into the run's own program follows as comments.

@@ -28,7 +28,8 @@ from analyzer.reports.recommendation_words import (
     when_words,
 )
 from analyzer.reports.request import WHOLE, LedgerFilter
-from analyzer.text.layout import TableColumn, TextLayout, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.words import counted, gpu_hours, money, owner_word, plain, plain_sentence
 
 _LEAST_MICROS = MICROS  # the list leaves out what likely saves less

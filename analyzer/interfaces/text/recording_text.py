@@ -9,7 +9,8 @@ from analyzer.ledger.breakdown import BreakdownLine, breakdown_lines
 from analyzer.prices.list_prices import range_of
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.host_side import Device, HostSide, RecordingReport
-from analyzer.text.layout import CellUnit, TableColumn, TextLayout, bar_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import CellUnit, TableColumn, bar_column, paper_lines
 from analyzer.text.words import (
     apportion_tree,
     bytes_words,

@@ -23,7 +23,8 @@ from analyzer.reports.recommendation_words import actor_words, cost_words, saves
 from analyzer.reports.run import RunDocument, RunFacts, run_energy_words, worth_showing
 from analyzer.reports.run_list import RunList, RunSummary
 from analyzer.states import booking
-from analyzer.text.layout import TableColumn, TextLayout, at_ends, paper_lines, spark_column
+from analyzer.text.layout import TextLayout, at_ends
+from analyzer.text.table import TableColumn, paper_lines, spark_column
 from analyzer.text.words import (
     amount,
     at_least,

@@ -24,7 +24,8 @@ from analyzer.recommendations.recommendation import Recommendation
 from analyzer.reports.groups import MeasuredWith
 from analyzer.reports.month import MonthPage
 from analyzer.reports.week import ChargeLine, GroupLine, WeekReport, charge_lines, group_lines
-from analyzer.text.layout import TableColumn, TextLayout, name_column, paper_lines
+from analyzer.text.layout import TextLayout
+from analyzer.text.table import TableColumn, name_column, paper_lines
 from analyzer.text.words import (
     UNKNOWN,
     apportion,

@@ -24,7 +24,7 @@ from analyzer.finops.reconcile.bill import gather
 from analyzer.finops.reconcile.gpu_lines import SkuMap
 from analyzer.period import Period
 from analyzer.states import BOOKINGS
-from analyzer.text.layout import decimal_digits, safe_cell
+from analyzer.text.table import decimal_digits, safe_cell
 from tests.analyzer.finops.focus_books import DAY, HOUR, MS_PER_HOUR, NOVEMBER, Books
 from tests.analyzer.finops.focus_checker import complaints, rows_of, total
 from tests.analyzer.ledger.amounts import book

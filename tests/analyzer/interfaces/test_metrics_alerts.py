@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.exposition import exposition
-from collector.http.app import MetricsPoller
+from collector.http.server_metrics import MetricsPoller
 from collector.pipeline.metrics import Metrics
 from collector.store.seal_mark import Mark
 from tests.agent.test_exporter_situations import promtool
