@@ -19,6 +19,7 @@ from analyzer.errors import ConfigError, EmptyLedgerError
 from analyzer.interfaces.api.parameters import READS, MeaninglessError, Paged, Parameters, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
 from analyzer.interfaces.questions.sizing import read_known
+from analyzer.queries.ledger_query import QueuedRun
 from analyzer.queries.statements import statements
 from analyzer.reports.document import Document, Iso, Listing, Micros, Model, iso
 from analyzer.sizing.fitting import GpuKind
@@ -193,25 +194,11 @@ class StockTold(Model):
     memory_busy_bytes: int | None
 
 
-class QueuedTold(Model):
-    """A run that waits for GPUs. null is not known."""
-
-    run_id: str
-    name: str | None
-    account: str | None
-    queue: str | None
-    qos: str | None
-    gpus: int
-    time_limit_seconds: int | None
-    priority: float | None = Field(description="The scheduler's own number.")
-    submitted_at: int | None
-
-
 class StockDocument(Document):
     """Every host of the last day of the ledger, by name, and the runs that wait, in their scheduler's order."""
 
     nodes: list[StockTold]
-    queue: list[QueuedTold]
+    queue: tuple[QueuedRun, ...]
 
 
 class SizingDocument(Document):
@@ -269,9 +256,7 @@ def _stock_document(context: RequestContext) -> StockDocument:
     """
     ledger = StoreLedger(context.session)
     nodes = [StockTold.model_validate(node) for node in ledger.nodes()]
-    return StockDocument(
-        **context.head(), nodes=nodes, queue=[QueuedTold.model_validate(run) for run in ledger.queue()]
-    )
+    return StockDocument(**context.head(), nodes=nodes, queue=ledger.queue())
 
 
 def _sizing_document(context: RequestContext) -> SizingDocument:
