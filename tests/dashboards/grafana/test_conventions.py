@@ -1,12 +1,14 @@
 """The dashboards keep our conventions, and the conventions catch what they are for."""
 
 import re
+from itertools import permutations
 
 import pytest
 
 from analyzer.states import BOOKINGS, CLASSES, Booking
 from analyzer.text.templating import palette
 from dashboards.grafana.__main__ import dashboard_files
+from dashboards.grafana.panels import table
 from tests.dashboards.grafana.boards import FOLDER, NAMES, Asking, board, everything, panels
 from tests.dashboards.grafana.conventions import EXCLUSIONS, RULES, complaints
 
@@ -164,3 +166,12 @@ def test_a_cell_opens_what_it_names() -> None:
             assert link["url"] == f"${{pages}}/{PAGES[label]}/${{__value.raw}}"
             found += 1
     assert found >= 5
+
+
+def test_columns_are_told_in_their_order() -> None:
+    """By the order of a set of names, which is another in each process, one dashboard was another file in each."""
+    columns = {"cause": "Cause", "state": "State", "class": "Class"}
+    for order in permutations(columns):
+        made = table("Losses", "", "none", {name: columns[name] for name in order}, "up").build()
+        overrides = made.field_config.overrides if made.field_config else []
+        assert [each.matcher.options for each in overrides] == [columns[name] for name in order]
