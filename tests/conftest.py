@@ -14,11 +14,11 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
 
 from agent.log_format import ToStderr
 from collector.lake import keeper
 from collector.store import database
+from tests.by_file import ByFile, unit
 from tests.leftovers import Leftovers
 from tests.new_stores import attached_at_once, made_at_once
 from tests.watchdog import Watchdog
@@ -30,13 +30,6 @@ _WATCHDOG = pytest.StashKey[Watchdog]()
 _FAILED = pytest.StashKey[bool]()
 # For workers: with it DuckDB plans and runs small statements, most of what they do, in four fifths of the time.
 ALLOCATOR = "*-linux-gnu/libtcmalloc_minimal.so.4"
-# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus) is started once.
-TOGETHER = (
-    "tests/dashboards/grafana/",
-    "tests/collector/registry/",
-    "tests/collector/schedulers/slurm/",
-    "tests/collector/tenancy/",
-)
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (
     "collector/schedulers/slurm",
@@ -155,13 +148,6 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 2
 
 
-class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Gives each worker a file at a time, or all files of a folder that is to stay together."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return _unit(nodeid)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """Have the tests dealt out so."""
@@ -193,17 +179,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent
     ranks = {here / name: rank for rank, name in enumerate((*LONG, *WAITING))}
     items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
-    units = list(dict.fromkeys(_unit(item.nodeid) for item in items))
-    waiting = [unit for unit in units if unit.startswith(tuple(f"tests/{name}/" for name in WAITING))]
-    others = [unit for unit in units if unit not in waiting]
-    spread = {unit: (number + 0.5) / len(some) for some in (waiting, others) for number, unit in enumerate(some)}
-    items.sort(key=lambda item: spread[_unit(item.nodeid)])
-
-
-def _unit(nodeid: str) -> str:
-    """Return what one worker takes at a time: the file of a test, or the folder that is to stay together."""
-    path = nodeid.partition("::")[0]
-    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+    units = list(dict.fromkeys(unit(item.nodeid) for item in items))
+    waiting = [each for each in units if each.startswith(tuple(f"tests/{name}/" for name in WAITING))]
+    others = [each for each in units if each not in waiting]
+    spread = {each: (number + 0.5) / len(some) for some in (waiting, others) for number, each in enumerate(some)}
+    items.sort(key=lambda item: spread[unit(item.nodeid)])
 
 
 @pytest.fixture

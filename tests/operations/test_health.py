@@ -17,10 +17,7 @@ from typing import Any
 import pytest
 
 from collector.config import CollectorConfig
-from collector.errors import StoreError
-from collector.http.app import create_app
 from collector.http.health import FATAL, Check, LakeFiles, Readiness, disk, held_up, is_alive
-from collector.http.server import listen
 from collector.pipeline.writer import Writer
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, default_lake
@@ -97,13 +94,25 @@ class GivenUp(Writer):
     failing = f"FATAL Error: {FATAL} because of a previous fatal error"
 
 
+GIVES_UP = """
+import sys
+from collector.http import server
+from gpuledger import main
+server.Writer = type("GivenUp", (server.Writer,), {"failing": %r})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_a_server_whose_store_duckdb_has_given_up_ends_so_that_it_is_started_anew(config: CollectorConfig) -> None:
     """It answered 503 for as long as nobody looked where there was neither a watchdog nor a liveness probe."""
     with Store.open(config.store) as store:
         assert is_alive(Writer(store, config))
         assert not is_alive(GivenUp(store, config))
-        with pytest.raises(StoreError, match="until it is opened anew; start the server again"):
-            listen(create_app(config, store, GivenUp(store, config)), config, "%s")
+    serve = ["serve", "--only", "collector", "--store", str(config.store), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-c", GIVES_UP % GivenUp.failing, *serve]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+    assert ended.returncode == 3, ended.stderr
+    assert "until it is opened anew; start the server again" in ended.stderr
 
 
 def test_a_full_queue_makes_it_unready_until_it_is_written(config: CollectorConfig) -> None:
