@@ -24,12 +24,14 @@ def missing() -> list[str]:
 def make_blocks(openmetrics: Path, data: Path) -> None:
     """Have promtool make blocks of a text, and put them to those that a data directory has.
 
-    On a disk: it sets 512 MiB aside for every two hours, which a disk notes and a folder in memory fills with zeros.
+    On a disk: it sets 512 MiB aside for every block, which a disk notes and a folder in memory fills with zeros. A
+    block may span days, as a server's own do in the end: it reads the whole text anew for each.
     """
     data.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=DISK if DISK.is_dir() else None) as made:
         remove_at_end(Path(made))
-        words = [shutil.which("promtool") or "promtool", "tsdb", "create-blocks-from", "openmetrics"]
+        words = [shutil.which("promtool") or "promtool", "tsdb", "create-blocks-from", "--max-block-duration=168h"]
+        words += ["openmetrics"]
         done = subprocess.run([*words, str(openmetrics), made], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
         for block in Path(made).iterdir():
