@@ -5,14 +5,14 @@ And one maintenance transaction where the samples are: in the lake, or in the fi
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from collector.errors import StoreError
 from collector.store.database import Store
-from collector.store.lake import CATALOGUE
+from collector.store.lake import CATALOGUE, tables_with_rows
 from collector.store.session import Session
 
 
@@ -63,6 +63,19 @@ def writing(store: Store) -> Iterator[Session]:
     with store.turn, store.session() as session, session.transaction():
         yield session
         sync(store.lake.folder if store.lake is not None else None)
+
+
+def written(session: Session, tables: Iterable[str]) -> list[str]:
+    """Return those of these tables of samples and tiers into which a row was ever committed; of a store without a lake
+    all of them.
+
+    A lake asks its catalogue anew for each table that a statement names, which takes longer than to find no row in it.
+    In a transaction that has read of the lake before, every table that has a row for it is among them.
+    """
+    if not session.search_path.startswith("lake."):
+        return list(tables)
+    there = tables_with_rows(session, "main")
+    return [table for table in tables if table in there]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.wire.units import DAY_US, HOUR_US
-from collector.lake.lake_files import LakeFile, Outcome, files, writing
+from collector.lake.lake_files import LakeFile, Outcome, files, writing, written
 from collector.lake.tiers import forget_expired, note_due, waiting_hours
 from collector.store.database import Store
 from collector.store.lake import delete
@@ -127,10 +127,10 @@ def _judged(store: Store) -> str:
 
 def _older(session: Session, cuts: Mapping[str, int]) -> dict[str, int]:
     """Return those with rows that began before their cut: one question, since each would ask the catalogue anew."""
-    each = (
-        f"(SELECT '{table}' FROM {table} WHERE started_at < {before_us} LIMIT 1)" for table, before_us in cuts.items()
-    )
-    held = {table for (table,) in session.rows(" UNION ALL ".join(each))}
+    each = [
+        f"(SELECT '{table}' FROM {table} WHERE started_at < {cuts[table]} LIMIT 1)" for table in written(session, cuts)
+    ]
+    held = {table for (table,) in session.rows(" UNION ALL ".join(each))} if each else set()
     return {table: before_us for table, before_us in cuts.items() if table in held}
 
 
@@ -138,7 +138,7 @@ def _drop(store: Store, cuts: Mapping[str, int], reason: str, now_us: int) -> di
     """Drop the rows of each table that began before its cut, each table in a transaction of its own; samples in one."""
     rows: dict[str, int] = {}
     with store.session() as session:
-        old = _older(session, cuts) if cuts else {}
+        old = _older(session, cuts)
     samples = {table: cut for table, cut in old.items() if table in TIERED}
     others = [{table: cut} for table, cut in old.items() if table not in TIERED]
     for together in (samples, *others):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from agent.wire.contract import Column
 from agent.wire.units import DAY_US, HOUR_US, MINUTE_US
 from collector.errors import NO_MEMORY, StoreError
-from collector.lake.lake_files import Outcome, writing
+from collector.lake.lake_files import Outcome, writing, written
 from collector.store.database import Store
 from collector.store.lake import delete
 from collector.store.seal_mark import COLLECTOR_BITS, COLLECTORS
@@ -198,7 +198,9 @@ def take_off_due(session: Session, hours: Span, now_us: int | None = None) -> No
 def _touched(session: Session, collector: int, after: int) -> set[int]:
     # Written out, not as parameters: the lake then knows which files cannot have any.
     fresh = f"batch > {after} AND batch & {COLLECTORS - 1} = {collector}"
-    parts = [f"SELECT started_at, ended_at FROM {table} WHERE {fresh}" for table in TIERED]
+    parts = [f"SELECT started_at, ended_at FROM {table} WHERE {fresh}" for table in written(session, TIERED)]
+    if not parts:
+        return set()
     rows = session.rows(
         f"""
         SELECT DISTINCT unnest(range(first, last + 1)) * {HOUR_US} FROM (
@@ -375,7 +377,8 @@ def _rolled(store: Store, hours: Span, give_way: Callable[[], None], now_us: int
     the list of those that wait with the last.
     """
     with store.session() as session:
-        portions = [portion for name in TIERED for portion in planned(session, tiered(name), hours, rows_at_once)]
+        tables = [tiered(name) for name in written(session, TIERED)]
+        portions = [portion for table in tables for portion in planned(session, table, hours, rows_at_once)]
     if sum(portion.samples for portion in portions) > rows_at_once:
         for portion in portions:
             give_way()
@@ -387,7 +390,7 @@ def _rolled(store: Store, hours: Span, give_way: Callable[[], None], now_us: int
         take_off_due(session, hours, now_us)
         for portion in portions:
             roll_minutes(session, portion)
-        return sum(roll_hours(session, tiered(name), hours, rows_at_once) for name in TIERED)
+        return sum(roll_hours(session, table, hours, rows_at_once) for table in tables)
 
 
 def _together(waiting: list[int], most: int) -> Span:
