@@ -6,7 +6,7 @@ from typing import Any
 from analyzer.interfaces.onboarding.runs import identities
 from analyzer.recommendations.site_query import read_site
 from tests.analyzer.ledger.copies import OnePass
-from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Fleet
+from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
 T = MONDAY
 RUN, OTHER = "kubernetes/prod/0wner", "kubernetes/prod/0ther"
@@ -85,36 +85,36 @@ def test_both_names_of_a_pod_are_one_holder(fleet: Fleet) -> Iterator[None]:
     assert held(fleet) == {RUN: 7200}
 
 
-def test_an_owner_that_is_known_a_day_later_changes_what_was_booked() -> None:
-    """The collector may learn of a cluster's API after its agents; the ledger is then as if it had known."""
-    late, early = works(Fleet(), "G1"), works(Fleet(), "G1")
-    seen(late, UID, "G1", T, T + HOUR)
+def test_what_is_known_a_day_later_changes_what_was_booked() -> None:
+    """The collector may learn of a cluster's API after its agents; the ledger is then as if it had known.
+
+    So it is where a name leads there by two steps: the agent from the pod's name to its uid, and only the API from
+    there to its owner.
+    """
+    late, early = Fleet(), Fleet()
+    by_one, by_two = (works(Beside(late, f"~{steps}"), "G1") for steps in (1, 2))
+    in_time, named_in_time = (works(Beside(early, f"~{steps}"), "G1") for steps in (1, 2))
+    seen(by_one, UID, "G1", T, T + HOUR)
+    seen(by_two, NAME, "G1", T, T + HOUR)
+    named(by_two, NAME, run=UID)
     late.analyze(now=T + 2 * DAY)
-    assert held(late) == {UID: 3600, None: 3600}
-    late.sample("n1", "G1", T + DAY, T + DAY + HOUR)
-    told(late, "ml/trainer-0", T, T + HOUR)
-    named(late, UID, NAME)
-    told(early, "ml/trainer-0", T, T + HOUR)
-    named(early, UID, NAME)
-    seen(early, UID, "G1", T, T + HOUR)
-    early.sample("n1", "G1", T + DAY, T + DAY + HOUR)
+    assert held(by_one) == held(by_two) == {UID: 3600, None: 3600}
+    by_one.sample("n1", "G1", T + DAY, T + DAY + HOUR)
+    told(by_one, "ml/trainer-0", T, T + HOUR)
+    named(by_one, UID, NAME)
+    named(by_two, UID)
+    told(in_time, "ml/trainer-0", T, T + HOUR)
+    named(in_time, UID, NAME)
+    seen(in_time, UID, "G1", T, T + HOUR)
+    in_time.sample("n1", "G1", T + DAY, T + DAY + HOUR)
+    seen(named_in_time, NAME, "G1", T, T + HOUR)
+    named(named_in_time, NAME, run=UID)
+    named(named_in_time, UID)
     late.analyze(now=T + 2 * DAY)
-    assert held(late)[RUN] == 3600
+    assert held(by_one)[RUN] == 3600
+    assert held(by_two) == {RUN: 3600, None: 3600}
     early.analyze(now=T + 2 * DAY)
-    assert held(early)[RUN] == 3600
     assert late.rows() == early.rows()
-
-
-def test_a_name_by_two_steps_that_is_known_late_changes_what_was_booked() -> None:
-    """The agent leads from the pod's name to its uid, and only the API from there to its owner."""
-    fleet = works(Fleet(), "G1")
-    seen(fleet, NAME, "G1", T, T + HOUR)
-    named(fleet, NAME, run=UID)
-    fleet.analyze(now=T + 2 * DAY)
-    assert held(fleet) == {UID: 3600, None: 3600}
-    named(fleet, UID)
-    fleet.analyze(now=T + 2 * DAY)
-    assert held(fleet) == {RUN: 3600, None: 3600}
 
 
 @TOGETHER
