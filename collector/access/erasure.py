@@ -25,7 +25,7 @@ from collector.lake.sealing import seal
 from collector.registry import AuditEntry, Registry
 from collector.store.books import ERASED
 from collector.store.database import Store, open_store
-from collector.store.lake import CATALOGUE, found_beside
+from collector.store.lake import CATALOGUE, found_beside, tables_with_rows
 from collector.store.power import rewrite
 from collector.store.seal_mark import Mark
 from collector.store.session import Session
@@ -73,37 +73,45 @@ class NameColumns:
     columns: tuple[str, ...]
     goes: bool = False  # whether a row that holds the name is deleted
 
-    def holds(self, session: Session, replacement: Replacement) -> bool:
-        """Say whether a row holds the name. To plan a pattern takes 5 ms; most tables do not even contain the text.
-
-        Raises:
-            StoreError: the table cannot be read.
-        """
-        contained = f"SELECT 1 FROM {self.table} WHERE {self._contains} LIMIT 1"
-        if not session.rows(contained, {"name": replacement.name}):
-            return False
-        return bool(session.rows(f"SELECT 1 FROM {self.table} WHERE {self._holds} LIMIT 1", replacement.looking))
-
     @property
-    def _contains(self) -> str:
+    def contains(self) -> str:
+        """The condition that a row has the text of the name; it needs `$name`."""
         return f"({' OR '.join(f'contains({column}, $name)' for column in self.columns)})"
 
     @property
-    def _holds(self) -> str:
+    def holds(self) -> str:
         """The condition that a row holds the name; it needs `looking`. No name has the sign that parts the columns."""
-        return f"{self._contains} AND regexp_matches(concat_ws(chr(10), {', '.join(self.columns)}), $pattern)"
+        return f"{self.contains} AND regexp_matches(concat_ws(chr(10), {', '.join(self.columns)}), $pattern)"
 
     def change(self) -> str:
         """Return the statement that takes the name out; it needs `changing`, or `looking` where rows go."""
         if self.goes:
-            return f"DELETE FROM {self.table} WHERE {self._holds}"
+            return f"DELETE FROM {self.table} WHERE {self.holds}"
         # Twice: of two names with one character between, the first match has taken that character.
         once = "regexp_replace({0}, $pattern, $instead, 'g')"
         sets = ", ".join(f"{c} = {once.format(once.format(c))}" for c in self.columns)
-        return f"UPDATE {self.table} SET {sets} WHERE {self._holds}"
+        return f"UPDATE {self.table} SET {sets} WHERE {self.holds}"
 
 
-def places(session: Session, database: str) -> list[NameColumns]:
+def _holding(session: Session, found: Sequence[NameColumns], replacement: Replacement) -> list[NameColumns]:
+    """Return those places of which a row holds the name.
+
+    Of all it is asked at once which have its text: to plan a pattern takes 5 ms, and most tables have not even that.
+
+    Raises:
+        StoreError: a table cannot be read.
+    """
+    each = [f"(SELECT {n} FROM {place.table} WHERE {place.contains} LIMIT 1)" for n, place in enumerate(found)]
+    told = session.rows(" UNION ALL ".join(each), {"name": replacement.name}) if each else []
+    having = [found[n] for (n,) in sorted(told)]
+    return [
+        place
+        for place in having
+        if session.rows(f"SELECT 1 FROM {place.table} WHERE {place.holds} LIMIT 1", replacement.looking)
+    ]
+
+
+def _places_of(session: Session, database: str) -> list[NameColumns]:
     """Return every place of an attached database."""
     found: dict[tuple[str, str], list[str]] = {}
     for schema, table, column in session.rows(
@@ -249,17 +257,16 @@ def _replaced(store: Store, replacement: Replacement) -> dict[str, int]:
         if store.lake is not None:
             flush(store)
             with store.turn:
-                rows |= _change(session, places(session, "lake"), replacement)
+                rows |= _change(session, _lake_places(session), replacement)
     return rows
 
 
 def _change(session: Session, found: Sequence[NameColumns], replacement: Replacement) -> dict[str, int]:
     rows: dict[str, int] = {}
     with session.transaction():
-        for place in found:
-            if place.holds(session, replacement):
-                values = replacement.looking if place.goes else replacement.changing
-                rows[place.table] = session.changed(place.change(), values)
+        for place in _holding(session, found, replacement):
+            values = replacement.looking if place.goes else replacement.changing
+            rows[place.table] = session.changed(place.change(), values)
     return rows
 
 
@@ -270,14 +277,19 @@ def _check(store: Store, replacement: Replacement) -> None:
         StoreError: the name is still there.
     """
     with store.session() as session:
-        everywhere = _places(session, store.hot) + (places(session, "lake") if store.lake is not None else [])
-        for place in everywhere:
-            if place.holds(session, replacement):
-                raise StoreError(
-                    f"{place.table} still has the name; is a collector sealing? Run the same command again"
-                )
+        everywhere = _places(session, store.hot) + (_lake_places(session) if store.lake is not None else [])
+        for place in _holding(session, everywhere, replacement):
+            raise StoreError(f"{place.table} still has the name; is a collector sealing? Run the same command again")
+
+
+def _lake_places(session: Session) -> list[NameColumns]:
+    """Return every place of the lake into whose table a row was ever written."""
+    written = {
+        f'"lake".{schema}.{table}' for schema in ("main", "books") for table in tables_with_rows(session, schema)
+    }
+    return [place for place in _places_of(session, "lake") if place.table in written]
 
 
 def _places(session: Session, hot: str | None) -> list[NameColumns]:
     database = (hot or "").removesuffix(".main").strip('"').replace('""', '"')
-    return places(session, database)
+    return _places_of(session, database)
