@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.ledger import pending
+from analyzer.settings.settings import Settings
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, Fleet
 from tests.analyzer.ledger.serving_services import RESTS, T, declared, replica, says, working
 
@@ -30,12 +31,26 @@ def last_word(fleet: Fleet) -> None:
     says(fleet, 3, T + 100 * MINUTE, T + 5 * HOUR, requests=60)
 
 
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A policy by which the service has too many replicas."""
+    return declared(tmp_path_factory.mktemp("policy"), minimum_replicas=1, requests_per_second=5)
+
+
+@pytest.fixture(scope="module")
+def whole(policy: Settings) -> Fleet:
+    """The service with all that was said, judged at once."""
+    fleet = service()
+    fleet.analyze(settings=policy)
+    return fleet
+
+
 @pytest.mark.parametrize("size", [1, pytest.param(3, marks=pytest.mark.soak)])
-def test_a_service_is_never_cut_in_two(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_is_never_cut_in_two(
+    size: int, policy: Settings, whole: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Memory decides how much is booked at once; a part of the replicas would have a part of the traffic."""
-    whole, parts = service(), service()
-    policy = declared(tmp_path, minimum_replicas=1, requests_per_second=5)
-    whole.analyze(settings=policy)
+    parts = service()
     monkeypatch.setattr(pending, "GPU_HOURS", size)
     monkeypatch.setattr(pending, "GPUS", size)
     parts.analyze(settings=policy)
@@ -43,16 +58,14 @@ def test_a_service_is_never_cut_in_two(size: int, tmp_path: Path, monkeypatch: p
     assert parts.rows() == whole.rows()
 
 
-def test_what_one_replica_says_late_is_heard_by_all(tmp_path: Path) -> None:
+def test_what_one_replica_says_late_is_heard_by_all(policy: Settings, whole: Fleet) -> None:
     """Its peak is the others' need for the whole look-back: their later hours are judged anew."""
-    policy = declared(tmp_path, minimum_replicas=1, requests_per_second=5)
-    at_once, later = service(), service(late=True)
-    at_once.analyze(settings=policy)
+    later = service(late=True)
     later.analyze(settings=policy)
-    assert later.rows() != at_once.rows()
+    assert later.rows() != whole.rows()
     last_word(later)
     later.analyze(settings=policy)
-    assert later.rows() == at_once.rows()
+    assert later.rows() == whole.rows()
     assert later.analyze(settings=policy).hours == 0
 
 

@@ -1,8 +1,9 @@
 """What a run did names its stage where its names do not, and never changes what is booked."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from tests.analyzer.ledger.copies import made_once
+from tests.analyzer.ledger.copies import OnePass, made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 T = MONDAY
@@ -12,27 +13,31 @@ COMPUTING: dict[str, Any] = {"tensor_active_ratio": 0.45, "dram_active_ratio": 0
 DECODING: dict[str, Any] = {"sm_active_ratio": 0.5, "tensor_active_ratio": 0.05, "dram_active_ratio": 0.6}
 
 
-def _fleet(names: dict[str, Any], kind: dict[str, Any], hosts: tuple[str, ...] = HOSTS) -> Fleet:
-    """Return a run of two days that is not over."""
-    fleet = Fleet()
+one_pass = OnePass(lambda store, _: store.analyze(T + 3 * DAY))
+
+
+def _runs(fleet: Fleet, names: dict[str, Any], kind: dict[str, Any], hosts: tuple[str, ...] = HOSTS) -> None:
+    """Add a run of two days that is not over."""
     for node in hosts:
         fleet.own(node, [f"{node}g"])
         fleet.hold(RUN, node, [f"{node}g"], T, **({"name": "x"} | names))
         fleet.sample(node, f"{node}g", T, T + 2 * DAY, every=5 * MINUTE, **kind)
-    return fleet
 
 
 @made_once
 def _computing() -> Fleet:
     """Return such a run that nobody named, analysed."""
-    fleet = _fleet({}, COMPUTING)
+    fleet = Fleet()
+    _runs(fleet, {}, COMPUTING)
     fleet.analyze(now=T + 3 * DAY)
     return fleet
 
 
 def _stage(fleet: Fleet) -> tuple[str, str, str]:
     with fleet.store.session() as session:
-        word, confidence, reason = session.row("SELECT stage, stage_confidence, stage_reason FROM runs")
+        word, confidence, reason = session.row(
+            "SELECT stage, stage_confidence, stage_reason FROM runs WHERE run_id = ?", [f"{RUN}{fleet.names_end}"]
+        )
         return word, confidence, reason
 
 
@@ -45,28 +50,31 @@ def test_many_hosts_that_exchange_for_days_look_like_pretraining() -> None:
     )
 
 
-def test_its_queue_goes_before_what_it_did() -> None:
+@one_pass
+def test_its_queue_goes_before_what_it_did(fleet: Fleet) -> Iterator[None]:
     """A queue is chosen for what it is."""
-    fleet = _fleet({"queue": "sft"}, COMPUTING)
-    fleet.analyze(now=T + 3 * DAY)
+    _runs(fleet, {"queue": "sft"}, COMPUTING)
+    yield
     assert _stage(fleet) == ("fine-tuning", "medium", "by its queue")
 
 
-def test_a_name_that_its_doings_deny_is_doubted() -> None:
+@one_pass
+def test_a_name_that_its_doings_deny_is_doubted(fleet: Fleet) -> Iterator[None]:
     """It decodes day and night and saves nothing: hardly a pretraining, but its owner named it so."""
-    fleet = _fleet({"name": "pretrain-7b"}, DECODING, ("n1",))
-    fleet.analyze(now=T + 3 * DAY)
+    _runs(fleet, {"name": "pretrain-7b"}, DECODING, ("n1",))
+    yield
     word, confidence, reason = _stage(fleet)
     assert (word, confidence) == ("pretraining", "low")
     assert reason.startswith("by its name, against what it did: decodes in 100% of its minutes")
     assert reason.endswith("as serving does")
 
 
-def test_what_it_did_changes_nothing_that_is_booked() -> None:
+@one_pass
+def test_what_it_did_changes_nothing_that_is_booked(fleet: Fleet) -> Iterator[None]:
     """A service's stillness is headroom by its name alone: telemetry is known only after the hours are booked."""
     idle = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5}
-    fleet = _fleet({}, DECODING | idle | {"sm_active_ratio": 0.25, "tensor_active_ratio": 0.02}, ("n1",))
-    fleet.analyze(now=T + 3 * DAY)
+    _runs(fleet, {}, DECODING | idle | {"sm_active_ratio": 0.25, "tensor_active_ratio": 0.02}, ("n1",))
+    yield
     assert _stage(fleet)[0] == "serving"
     assert not [cause for state, cause in fleet.states() if state == "headroom" or cause == "decode"]
 
