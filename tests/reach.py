@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.house import PACKAGES, product
-from tests.test_architecture import ROOT, name_of, tree_of
+from tests.test_architecture import ROOT, name_of, nodes_of, tree_of
 
 ENTRY = "gpuledger:main"  # pyproject.toml, and .ci/installed_main.py
 # What wraps a definition and calls it nowhere; whatever else stands above one hands it to somebody who will.
@@ -49,12 +49,11 @@ class Module:
         """Return the module of a file below a root."""
         parts = path.relative_to(root).with_suffix("").parts
         module = cls(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
-        tree = tree_of(path)
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for name, target in _bound(node):
                     module.aliases[name].add(target)
-        for statement in tree.body:
+        for statement in tree_of(path).body:
             module._take(statement)
         return module
 
@@ -121,10 +120,6 @@ class Reach:
         while self._waiting:
             module, code = self._waiting.pop()
             self._use(module, code, _local(code))
-            for attribute in self.attributes & self._members.keys():
-                for name, owner, method in self._members.pop(attribute):
-                    self.reached.add(name)
-                    self._waiting.append((owner, method))
 
     def is_called_by_others(self, module: Module, node: ast.ClassDef, method: ast.AST) -> bool:
         """Say whether a method is a dunder, handed on by a decorator, or one that a foreign base class has."""
@@ -184,8 +179,23 @@ class Reach:
                 code.append(statement)
             else:
                 key = f"{module.name}:{node.name}.{statement.name}"
-                self._members[statement.name].append((key, module, statement))
+                if statement.name in self.attributes:
+                    self._method(key, module, statement)
+                else:
+                    self._members[statement.name].append((key, module, statement))
         self._waiting += [(module, one) for one in code]
+
+    def _method(self, key: str, module: Module, method: ast.stmt) -> None:
+        self.reached.add(key)
+        self._waiting.append((module, method))
+
+    def _attributes(self, names: Iterable[str]) -> None:
+        """Reach what is read of anything: each method of these names."""
+        for name in names:
+            if name not in self.attributes:
+                self.attributes.add(name)
+                for key, module, method in self._members.pop(name, ()):
+                    self._method(key, module, method)
 
     def _dotted(self, dotted: str) -> bool:
         """Reach what a dotted name of ours stands for; say whether it is one."""
@@ -212,7 +222,7 @@ class Reach:
             self._read(module, node.id, local)
         elif isinstance(node, ast.Attribute):
             if not self._through_module(module, node, local):
-                self.attributes.update([node.attr] if isinstance(node.ctx, ast.Load) else ())
+                self._attributes([node.attr] if isinstance(node.ctx, ast.Load) else ())
                 self._use(module, node.value, local)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.texts.add(node.value)
@@ -221,7 +231,7 @@ class Reach:
             for alias in node.names:
                 self._import(f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name)
         else:
-            self.attributes.update(node.kwd_attrs if isinstance(node, ast.MatchClass) else ())
+            self._attributes(node.kwd_attrs if isinstance(node, ast.MatchClass) else ())
             for text in _quoted_types(node):
                 self._use(module, text, frozenset())
             for child in ast.iter_child_nodes(node):
@@ -323,7 +333,7 @@ def _members(reach: Reach, module: Module, node: ast.ClassDef) -> Iterator[Found
 def unread_settings(reach: Reach) -> Iterator[Found]:
     """Yield each setting and each flag of a command whose value nobody asks for."""
     for module in reach.modules.values():
-        for node in ast.walk(tree_of(module.path)):
+        for node in nodes_of(module.path):
             if isinstance(node, ast.AnnAssign):
                 name = _setting(node)
             elif isinstance(node, ast.Call):
@@ -354,12 +364,13 @@ def _flag(call: ast.Call) -> str | None:
 
 def unnamed_files(reach: Reach) -> Iterator[Found]:
     """Yield each file beside the code that neither reached code nor another such file names."""
-    said = "\n".join(reach.texts)
     texts = {path: path.read_text("utf-8", errors="replace") for path in _data()}
+    naming = {path: text for path, text in texts.items() if path.suffix in TEXTS} | {ROOT: "\n".join(reach.texts)}
+    words = {path: frozenset(re.findall(r"\w+", text)) for path, text in naming.items()}
     for path in _data():
-        others = (text for other, text in texts.items() if other.suffix in TEXTS and other != path)
+        parts = re.findall(r"\w+", path.stem)
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
-        if not any(map(named.search, (said, *others))):
+        if not any(words[other].issuperset(parts) and named.search(naming[other]) for other in naming if other != path):
             yield name_of(path), len(texts[path].splitlines())
 
 

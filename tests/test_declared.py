@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -10,6 +11,8 @@ from sys import stdlib_module_names
 from typing import Any
 
 import pytest
+
+from tests.test_architecture import nodes_of
 
 ROOT = Path(__file__).parent.parent
 OURS = {"agent", "analyzer", "collector", "dashboards", "simulator", "gpuledger"}
@@ -75,7 +78,7 @@ def imported() -> dict[str, dict[str, set[str]]]:
     owners, found = packages_distributions(), {role: dict[str, set[str]]() for role in PLACES}
     for path in sorted([ROOT / "gpuledger.py", *(each for room in OURS for each in (ROOT / room).rglob("*.py"))]):
         name = path.relative_to(ROOT).as_posix()
-        for module in modules(ast.parse(path.read_text("utf-8"))) - OURS - LATER - stdlib_module_names:
+        for module in modules(nodes_of(path)) - OURS - LATER - stdlib_module_names:
             # `google` is of several, of which one is ours.
             makers = {normal(one) for one in owners.get(module, [NOT_HERE.get(module, module)])}
             maker = (makers & frozenset().union(*declared().values()) or makers).pop()
@@ -83,9 +86,9 @@ def imported() -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def modules(tree: ast.Module) -> set[str]:
+def modules(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the first names of all modules that a file imports."""
-    return {name.partition(".")[0] for node in ast.walk(tree) for name in _imports(node)}
+    return {name.partition(".")[0] for node in nodes for name in _imports(node)}
 
 
 def _imports(node: ast.AST) -> list[str]:

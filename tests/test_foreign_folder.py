@@ -123,7 +123,7 @@ def test_each_child_that_the_product_starts_is_among_them() -> None:
     """Whoever starts another one adds it to the table above."""
     started = {
         call.args[0].value
-        for path in mentioning("command", "SolverProcess")
+        for path in mentioning("child.command", "SolverProcess")
         for call in nodes_of(path)
         if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)
         if ast.unparse(call.func) in ("child.command", "SolverProcess")

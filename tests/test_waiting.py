@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_architecture import nodes_of
 from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +20,8 @@ CLOCKS = {
     "asyncio": ("sleep",),
 }
 ASKED = {name for names in CLOCKS.values() for name in names}
+# Without one of these words no file looks at a clock: to parse all would take seconds.
+WORDS = re.compile("|".join((*sorted(ASKED), "/proc/self/fd", r"Event\(\)")))
 IN_A_SCRIPT = re.compile(r"\bsleep\((?!0\))|\bsleep \d|\b(monotonic|perf_counter|process_time)\(|/proc/self/fd")
 
 LIVES = "a process that lives until it is killed"
@@ -51,8 +54,9 @@ CLOCKS_IN_TESTS = {
 
 def clocks(path: Path) -> Iterator[str]:
     """Yield where a file looks at a clock, in its own words or in those of a script that it starts."""
-    tree = ast.parse(path.read_text("utf-8"), str(path))
-    nodes = list(ast.walk(tree))
+    if not WORDS.search(path.read_text("utf-8")):
+        return
+    nodes = nodes_of(path)
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     turns = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _is_a_turn(node)}
     for node in nodes:
