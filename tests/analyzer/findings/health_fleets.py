@@ -69,9 +69,9 @@ def hosts(
     return fleet
 
 
-def well(but: Mapping[str, Values] | None = None, until: int = UNTIL) -> Fleet:
+def well(but: Mapping[str, Values] | None = None, until: int = UNTIL, into: Fleet | None = None) -> Fleet:
     """Return a fleet on which one training run holds everything."""
-    fleet = hosts(but, until=until)
+    fleet = hosts(but, until=until, into=into)
     train(fleet, [gpu for node in NODES for gpu in gpus(node)], until=until)
     for node in NODES:
         compute(fleet, TRAINING, node, cores=4.0, memory_used_bytes=20 * GB)

@@ -1,15 +1,29 @@
 """Memory errors and Xids: what needs a hand, what is a trend, and what nobody told."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from analyzer.findings.health.gpus import Memory, memory_notices
 from analyzer.interfaces.alarms.alarm import urgent_notices
-from tests.analyzer.findings.health_fleets import NODES, WELL, gpus, not_judged, noticed, well
+from tests.analyzer.findings.health_fleets import (
+    NODES,
+    UNTIL,
+    WELL,
+    gpus,
+    hosts,
+    not_judged,
+    noticed,
+    own_notices,
+    well,
+)
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet
 
 WEEKS = {2: 400, 1: 1_000, 0: 2_500}
+
+one_pass = OnePass(lambda store, _: store.analyze(UNTIL))
 
 
 @pytest.mark.parametrize(
@@ -41,19 +55,25 @@ def test_the_gravest_xid_says_what_to_do() -> None:
     assert len(notice.evidence) == 2
 
 
-def test_xids_are_found_in_samples() -> None:
+@one_pass
+def test_xids_are_found_in_samples(fleet: Fleet) -> Iterator[None]:
     """The number of each interval's last Xid is what agents tell."""
-    (notice,) = noticed(well({"n2-a": {"xid_events": 1, "xid_last": 94}}), "fleet/ecc")
+    hosts({"n2-a": {"xid_events": 1, "xid_last": 94}}, into=fleet)
+    yield
+    (notice,) = own_notices(fleet, "fleet/ecc")
     assert (notice.node, notice.gpu_uuid, notice.rule) == ("n2", "n2-a", "fleet/ecc/xid")
 
 
-def test_a_hardware_xid_before_a_clean_up_is_found() -> None:
+@one_pass
+def test_a_hardware_xid_before_a_clean_up_is_found(fleet: Fleet) -> Iterator[None]:
     """A double-bit error, the row that is marked, and the channel that ends: the last is a program's, the first is not.
 
     After a silence how many came is unknown, and which is not.
     """
     said = {"xid_events": 3, "xid_last": 43, "xid_numbers": "48,63,43"}
-    notices = noticed(well({"n2-a": said, "n3-a": said | {"xid_events": None}}), "fleet/ecc")
+    hosts({"n2-a": said, "n3-a": said | {"xid_events": None}}, into=fleet)
+    yield
+    notices = own_notices(fleet, "fleet/ecc")
     assert [(notice.gpu_uuid, notice.rule) for notice in notices] == [
         (gpu, "fleet/ecc/xid") for gpu in ("n2-a", "n3-a")
     ]
@@ -62,14 +82,18 @@ def test_a_hardware_xid_before_a_clean_up_is_found() -> None:
     assert urgent_notices(notices) == notices
 
 
-def test_numbers_that_are_none_accuse_nobody() -> None:
+@one_pass
+def test_numbers_that_are_none_accuse_nobody(fleet: Fleet) -> Iterator[None]:
     """A host may send any text."""
     said = {"xid_events": 1, "xid_last": 43}
     texts = ("", "x,y", "43,,43", "9" * 40, "-79", "0")
     every = [gpu for node in NODES for gpu in gpus(node)]
     told = {gpu: said | {"xid_numbers": text} for gpu, text in zip(every, texts, strict=False)}
     assert len(told) == len(texts)
-    assert noticed(well(told), "fleet/ecc") == []
+    hosts(told, into=fleet)
+    yield
+    assert own_notices(fleet, "fleet/ecc") == []
+    assert not_judged(fleet, "fleet/ecc/corrected") == ["a trend needs 3 weeks of data, and the ledger has less"]
 
 
 def test_a_rate_that_doubles_for_weeks_is_a_trend() -> None:
@@ -90,4 +114,3 @@ def test_what_nobody_told_is_not_judged() -> None:
     fleet = well({f"{node}-{gpu}": silent for node in ("n1", "n2", "n3", "n4") for gpu in "ab"})
     for kind in ("corrected", "uncorrected", "xid"):
         assert len(not_judged(fleet, f"fleet/ecc/{kind}")) == 1
-    assert not_judged(well(), "fleet/ecc/corrected") == ["a trend needs 3 weeks of data, and the ledger has less"]

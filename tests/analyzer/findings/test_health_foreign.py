@@ -177,13 +177,14 @@ def test_where_neither_shares_nor_processors_are_told_nobody_is_accused_and_nobo
     assert not_judged(fleet, RULE) == ["neither SM shares nor CPU time of processes beside runs were reported"]
 
 
-def test_a_process_whose_gpus_were_anothers_did_not_wait() -> None:
+@one_pass
+def test_a_process_whose_gpus_were_anothers_did_not_wait(fleet: Fleet) -> Iterator[None]:
     """Who asks for its report is told where its time is booked, and not that it stood in a queue."""
-    fleet = held("n1-a", sm_utilization_ratio=None)
+    held("n1-a", sm_utilization_ratio=None, into=fleet)
     foreign(fleet, OTHER, "n1-a", MONDAY, MONDAY + 3 * HOUR, **UNTOLD)
-    fleet.analyze(now=UNTIL)
+    yield
     with fleet.store.session() as session, pytest.raises(LedgerError, match="allocated to another run"):
-        run_span(session, OTHER, "UTC")
+        run_span(session, f"{OTHER}{fleet.names_end}", "UTC")
 
 
 def test_hours_say_of_processes_what_samples_say() -> None:

@@ -79,19 +79,17 @@ def test_a_service_that_keeps_its_promise_is_only_possible(fleet: Fleet, slow_un
     assert notice.confidence == "low"
 
 
-def test_one_queue_for_both_is_only_possible() -> None:
-    """Priorities may keep them apart."""
+def test_one_queue_for_both_is_only_possible_and_a_service_without_a_promise_is_not_judged() -> None:
+    """Priorities may keep them apart; and nobody can say that the service beside training did worse."""
     fleet = hosts()
-    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="gpu")
-    train(fleet, ["n2-a"], queue="gpu")
-    assert [(n.subject, n.confidence) for n in noticed(fleet, "fleet/mixed")] == [("queue gpu", "low")]
-
-
-def test_a_service_without_a_promise_is_not_judged() -> None:
-    """Nobody can say that it did worse."""
-    fleet = hosts()
-    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="service")
-    train(fleet, ["n1-b"], queue="gpu")
+    train(fleet, ["n1-a"], "slurm/alpha/8", "chat-serve", queue="both")
+    train(fleet, ["n2-a"], queue="both")
+    train(fleet, ["n3-a"], "slurm/alpha/9", "code-serve", queue="service")
+    train(fleet, ["n3-b"], "slurm/alpha/2", queue="gpu")
+    assert {n.subject: n.confidence for n in noticed(fleet, "fleet/mixed")} == {
+        "queue both": "low",
+        "code-serve": "low",
+    }
     assert len(not_judged(fleet, "fleet/mixed")) == 1
 
 

@@ -238,9 +238,9 @@ def lacking(fleet: Fleet) -> set[tuple[str, str]]:
         return {(each.rule, each.missing) for each in notices_in(session, T, T + DAY).unjudged}
 
 
-def test_what_is_named_is_a_service_and_says_why_it_is_not_read() -> None:
+@one_pass
+def test_what_is_named_is_a_service_and_says_why_it_is_not_read(fleet: Fleet) -> Iterator[None]:
     """A key is wanted all the time: its stillness is a reserve and no starved training, and the way out is told."""
-    fleet = Fleet()
     replica(fleet, 1, end=END, rate=None)
     fleet.hold("slurm/alpha/2", "n2", ["G2"], T, END, name="finetune-7b", queue="batch")
     fleet.own("n2", ["G2"])
@@ -248,18 +248,20 @@ def test_what_is_named_is_a_service_and_says_why_it_is_not_read() -> None:
     says(fleet, 1, T, T + HOUR, state="read", requests=0)
     says(fleet, 1, T + HOUR, END, state="key_wanted")
     says(fleet, 2, T, END, state="server_error")
-    fleet.analyze()
+    yield
+    end = fleet.names_end
     with fleet.store.session() as session:
         stages = dict(session.rows("SELECT run_id, stage FROM runs"))
-        found = {one.subject: one for one in notices_in(session, T, T + DAY).notices if one.rule == "serving/unread"}
-    assert stages["slurm/alpha/2"] == "serving"
+    unread = [one for one in _notices_once(fleet.store) if one.rule == "serving/unread"]
+    found = {one.subject.removesuffix(end): one for one in unread if one.subject.endswith(end)}
+    assert stages[f"slurm/alpha/2{end}"] == "serving"
     assert not [state for state, _ in fleet.states("slurm/alpha/2") if state == "starved"]
-    assert found["chat"].sentence == (
+    assert found["chat"].sentence.replace(end, "") == (
         "The metrics of chat were not read for 50% of the time: it wants a key; put it into a file and name that in "
         "agent.services (;token_file=/path). What it did then is not known."
     )
     assert "the server itself fails" in found["finetune-7b"].sentence
-    assert found["finetune-7b"].run_ids == ("slurm/alpha/2",)
+    assert found["finetune-7b"].run_ids == (f"slurm/alpha/2{end}",)
 
 
 @one_pass
@@ -271,9 +273,9 @@ def test_a_service_that_starts_again_is_read_well_enough(fleet: Fleet) -> Iterat
     assert "unread" not in told(fleet)
 
 
-def test_a_promise_is_kept_missed_or_not_known() -> None:
+@one_pass
+def test_a_promise_is_kept_missed_or_not_known(fleet: Fleet) -> Iterator[None]:
     """By the bounds between which the percentile lies; beyond the last bucket it is later than a promise within it."""
-    fleet = Fleet()
     replica(fleet, 1, end=T + 6 * HOUR, rate=None)
     for hour, (low, high, p99) in enumerate([(0.1, 0.25, 0.2), (0.5, 1.0, 0.7), (0.25, 0.5, 0.3), (10.0, None, None)]):
         told: dict[str, Any] = {
@@ -284,10 +286,12 @@ def test_a_promise_is_kept_missed_or_not_known() -> None:
         says(fleet, 1, T + hour * HOUR, T + (hour + 1) * HOUR, slo_seconds=0.4, **told)
     says(fleet, 1, T + 4 * HOUR, T + 5 * HOUR, slo_seconds=12.0, first_token_seconds_p99_low=10.0)
     says(fleet, 1, T + 5 * HOUR, T + 6 * HOUR, slo_seconds=0.4, first_token_seconds_p99=0.3)
-    fleet.analyze()
+    yield
     with fleet.store.session() as session:
         rows = session.rows(
-            "SELECT promised_us, coalesce(kept_us, 0), coalesce(undecided_us, 0) FROM served_amounts ORDER BY hour"
+            "SELECT promised_us, coalesce(kept_us, 0), coalesce(undecided_us, 0) FROM served_amounts "
+            "WHERE ends_with(run_id, ?) ORDER BY hour",
+            [fleet.names_end],
         )
     assert rows == [
         (HOUR, HOUR, 0),

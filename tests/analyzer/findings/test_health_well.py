@@ -13,6 +13,7 @@ from analyzer.findings.words import rows
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
 from tests.analyzer.findings.health_fleets import UNTIL, WELL, noticed, well
+from tests.analyzer.ledger.copies import made_once
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 
 SICK: dict[str, dict[str, Any]] = {
@@ -21,6 +22,14 @@ SICK: dict[str, dict[str, Any]] = {
     "n3 agent": {"clock_offset_seconds": 4.0},
     "n4 inventory": {"driver_version": "535.1.2"},
 }
+
+
+@made_once
+def sick() -> Fleet:
+    """Return such a fleet, analysed."""
+    fleet = well(SICK)
+    fleet.analyze(UNTIL)
+    return fleet
 
 
 def test_a_healthy_busy_fleet_yields_no_notice() -> None:
@@ -36,7 +45,7 @@ def test_an_empty_store_yields_nothing() -> None:
 
 def test_the_same_fleet_says_the_same() -> None:
     """Order and words follow from what is stored: the week's mail and the page must not differ."""
-    first, second = noticed(well(SICK)), noticed(well(SICK))
+    first, second = noticed(sick()), noticed(well(SICK))
     assert first == second
     assert {notice.rule for notice in first} >= {
         "hardware/pcie_width",
@@ -51,7 +60,7 @@ def test_the_same_fleet_says_the_same() -> None:
 
 def test_hours_say_what_samples_say() -> None:
     """Whoever keeps a store up has its notices from the tier of hours, and nothing else changes by that."""
-    fleet = well(SICK)
+    fleet = sick()
     before = noticed(fleet)
     make_tier_tables(fleet.store)
     roll_up(fleet.store, 1e12, now_us=UNTIL + HOUR)
