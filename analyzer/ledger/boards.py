@@ -73,6 +73,17 @@ BOARDS = (
 )
 
 
+# As lists that DuckDB reads at once; readers, who ask for these too, need no Arrow table for them.
+_COLUMNS = ", ".join(
+    f"unnest('[{', '.join(map(str, column))}]'::{type_}[]) AS {name}"
+    for name, type_, column in (
+        ("sku", "VARCHAR", [board.sku for board in BOARDS]),
+        ("limit_watts", "DOUBLE", [board.limit_watts for board in BOARDS]),
+        ("boost_hertz", "DOUBLE", [board.boost_megahertz * 1_000_000 for board in BOARDS]),
+    )
+)
+
+
 def load_boards(session: Session, limits: Thresholds) -> None:
     """Fill the temporary table `boards`, and make the macros by which a board's power limit is judged, in watts.
 
@@ -81,9 +92,7 @@ def load_boards(session: Session, limits: Thresholds) -> None:
     that it draws all that it may. `spins(…)` says that a GPU is busy as its driver reports it, while chip and
     memory do next to nothing and nothing is sent: among several, it waits for the others.
     """
-    session.execute("CREATE OR REPLACE TEMP TABLE boards (sku VARCHAR, limit_watts DOUBLE, boost_hertz DOUBLE)")
-    rows = [(board.sku, float(board.limit_watts), board.boost_megahertz * 1e6) for board in BOARDS]
-    session.load("boards", ("sku", "limit_watts", "boost_hertz"), rows)
+    session.execute(f"CREATE OR REPLACE TEMP TABLE boards AS SELECT {_COLUMNS}")
     for macro in (
         f"reaches_limit(own, usual) AS own >= usual * {limits.limit_reached_permille} / 1000",
         f"draws_limit(drawn, own) AS drawn >= own * {limits.limit_drawn_permille} / 1000",
