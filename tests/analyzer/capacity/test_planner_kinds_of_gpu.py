@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.capacity.planner.facts import PlanContext, plan_facts
@@ -28,6 +28,7 @@ from bench.plans.proposed import proposal_of
 from collector.store.session import Session
 from tests.analyzer.capacity.planner_answers import of_ledger
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet, priced
+from tests.campaign import examples
 
 GB = 10**9
 KINDS = ("H100-80GB", "A100-80GB", "L4-24GB")
@@ -95,19 +96,32 @@ def task_of(job: str, duration: str) -> str:
     return f"  {job}: {{cpus: 4, memory: 1 GB, gpu: 1, duration: {duration}}}\n"
 
 
-@given(
+JOBS_NODES_AND_SAID = (
     st.lists(st.sampled_from([*JOBS]), min_size=1, unique=True),
     st.one_of(st.none(), st.lists(st.sampled_from(KINDS), min_size=1, unique=True)),
     st.dictionaries(st.sampled_from(KINDS), st.integers(1, 50), max_size=2),
 )
+
+
+@pytest.mark.parametrize("count", examples(100, here=10))
 def test_no_duration_is_without_a_source_of_its_kind(
+    session: Session, seen: dict[tuple[str, str], list[int]], count: int
+) -> None:
+    """Each task takes what its runs took on its node's kind, else what the file says of that kind, or it is refused."""
+
+    def of(jobs: list[str], nodes: list[str] | None, said: dict[str, int]) -> None:
+        _has_its_sources(session, seen, jobs, nodes, said)
+
+    settings(max_examples=count)(given(*JOBS_NODES_AND_SAID)(of))()
+
+
+def _has_its_sources(
     session: Session,
     seen: dict[tuple[str, str], list[int]],
     jobs: list[str],
     nodes: list[str] | None,
     said: dict[str, int],
 ) -> None:
-    """Each task takes what its runs took on its node's kind, else what the file says of that kind, or it is refused."""
     of_file = "".join(f", {kind}: {hours} h" for kind, hours in said.items())
     text = file_of("".join(task_of(job, f"{{history: {job}{of_file}}}") for job in jobs), nodes)
     there = set(nodes or KINDS)
