@@ -14,8 +14,7 @@ from analyzer.interfaces.cli.report import findings, findings_explain, report
 from collector.errors import StoreError
 from collector.store.database import Store
 from tests.analyzer.interfaces.api_sites import site
-from tests.analyzer.ledger.fleet import Fleet
-from tests.analyzer.small_site import small_site
+from tests.analyzer.small_site import analysed_site
 from tests.collector.access.conftest import add_key
 
 HOLDER = """
@@ -33,14 +32,13 @@ PLAIN = ["--since", "2025-W46"]
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store on disk with the small site, analysed."""
     path = tmp_path_factory.mktemp("commands") / "store.duckdb"
-    fleet = small_site()
+    fleet = analysed_site()
     with Store.open(path) as made, fleet.store.session() as source, made.session() as target:
         tables = [name for (name,) in source.rows("SELECT table_name FROM duckdb_tables() WHERE NOT temporary")]
         for table in tables:
             rows = source.arrow(f"SELECT * FROM {table}")
             if rows.num_rows and table != "migrations":
                 target.insert(table, rows)
-        Fleet(made).analyze()
     return path
 
 
