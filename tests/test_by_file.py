@@ -39,9 +39,9 @@ def test_all_others_run_once(tmp_path: Path) -> None:
     dead = sum(len(each) for each in dies.values())
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
     done = subprocess.run(
-        [*command, "--max-worker-restart=8", "-p", "no:cacheprovider", str(tmp_path)],
+        [*command, "--max-worker-restart=8", "-p", "xdist.plugin", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # nine workers load all
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
