@@ -11,6 +11,7 @@ import pytest
 
 from collector.lake import tidying as catalogue
 from collector.lake.compaction import compact
+from collector.lake.lake_files import flush
 from collector.lake.tidying import expire, remove_orphans, shrink
 from collector.store.database import Store
 from tests.collector.lake.upkeep_sites import DAY, DAY_US, one, rows, site, take
@@ -92,8 +93,7 @@ def test_the_catalogue_s_file_is_tidied_up_while_it_is_in_use(tmp_path: Path, mo
     with site(tmp_path) as store:
         for number in range(1, 6):
             take(store, rows(DAY, 100, batch=256 * number), 256 * number)  # small: rows in the catalogue
-        with store.session() as session:
-            session.execute("CALL ducklake_flush_inlined_data('lake')")
+        flush(store)
         expire(store, now_us(), -1)
         before = store.lake.file.stat().st_size  # type: ignore[union-attr]
         shrink(store)

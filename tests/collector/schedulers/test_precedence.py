@@ -1,78 +1,98 @@
 """The scheduler's word goes before the hosts' for the same GPU and time, by whatever name they know the run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Fleet
 
 T = MONDAY
 TASK, RAW = "slurm/alpha/81234_2", "slurm/alpha/81236"
+TOGETHER = OnePass()
 STALLED: dict[str, Any] = {"utilization_ratio": 0.5, "utilization_zero_ratio": 0.5, "sm_active_ratio": 0.45}
 
 
-def held(fleet: Fleet) -> dict[str | None, int]:
+def booked(fleet: Fleet) -> dict[str | None, int]:
     """Return the seconds of the ledger by holder."""
-    fleet.analyze()
+    ours, values = fleet._ours(None)
     with fleet.store.session() as session:
-        rows = session.rows("SELECT run_id, (sum(milliseconds) // 1000)::BIGINT FROM ledger GROUP BY ALL")
-    return dict(rows)
+        rows = session.rows(
+            f"SELECT run_id, (sum(milliseconds) // 1000)::BIGINT FROM ledger WHERE {ours} GROUP BY ALL", values
+        )
+    return {run and run.removesuffix(fleet.names_end): seconds for run, seconds in rows}
 
 
-def one_gpu(until: int = T + HOUR) -> Fleet:
+def held(fleet: Fleet) -> dict[str | None, int]:
+    """Make the ledger, and return its seconds by holder."""
+    fleet.analyze()
+    return booked(fleet)
+
+
+def one_gpu(until: int = T + HOUR, fleet: Fleet | None = None) -> Fleet:
     """Return a fleet of one GPU that works until then."""
-    fleet = Fleet()
+    fleet = fleet or Fleet()
     fleet.own("n1", ["G1"])
     fleet.sample("n1", "G1", T, until)
     return fleet
 
 
-def test_the_scheduler_goes_before_the_cgroup() -> None:
+@TOGETHER
+def test_the_scheduler_goes_before_the_cgroup(fleet: Fleet) -> Iterator[None]:
     """Accounting is what people are charged by; two sources that disagree must not share the GPU between them."""
-    fleet = one_gpu()
+    one_gpu(fleet=fleet)
     fleet.hold("slurm/alpha/2", "n1", ["G1"], T, T + HOUR, scheduler="cgroup")
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + HOUR)
-    assert held(fleet) == {"slurm/alpha/1": 3600}
+    yield
+    assert booked(fleet) == {"slurm/alpha/1": 3600}
 
 
-def test_the_cgroup_speaks_where_the_scheduler_does_not_know_which_gpu() -> None:
+@TOGETHER
+def test_the_cgroup_speaks_where_the_scheduler_does_not_know_which_gpu(fleet: Fleet) -> Iterator[None]:
     """A job that came and went between two polls is known to accounting by its host alone."""
-    fleet = one_gpu()
+    one_gpu(fleet=fleet)
     fleet.add(
         "allocations", [{"run_id": TASK, "node": "n1", "started_at": T, "ended_at": T + HOUR, "scheduler": "slurm"}]
     )
     fleet.add("run_aliases", [{"alias_run_id": RAW, "run_id": TASK}])
     fleet.hold(RAW, "n1", ["G1"], T, T + HOUR, scheduler="cgroup")
-    assert held(fleet) == {TASK: 3600}
+    yield
+    assert booked(fleet) == {TASK: 3600}
 
 
-def test_a_host_that_learns_late_of_an_end_does_not_prolong_it() -> None:
+@TOGETHER
+def test_a_host_that_learns_late_of_an_end_does_not_prolong_it(fleet: Fleet) -> Iterator[None]:
     """Readings are ten seconds apart: each job would hold its GPU for some seconds more than its scheduler says."""
-    fleet = one_gpu()
+    one_gpu(fleet=fleet)
     fleet.hold(TASK, "n1", ["G1"], T, T + 30 * MINUTE)
     fleet.add("run_aliases", [{"alias_run_id": RAW, "run_id": TASK}])
     fleet.hold(RAW, "n1", ["G1"], T + 5 * SECOND, T + 30 * MINUTE + 12 * SECOND, scheduler="cgroup")
-    assert held(fleet) == {TASK: 1800, None: 1800}
+    yield
+    assert booked(fleet) == {TASK: 1800, None: 1800}
 
 
-def test_processes_that_outlive_their_job_still_hold() -> None:
+@TOGETHER
+def test_processes_that_outlive_their_job_still_hold(fleet: Fleet) -> Iterator[None]:
     """A GPU that a dead job's process keeps for half an hour is not free, whatever the scheduler believes."""
-    fleet = one_gpu()
+    one_gpu(fleet=fleet)
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 20 * MINUTE)
     fleet.hold("slurm/alpha/1", "n1", ["G1"], T, T + 50 * MINUTE, scheduler="cgroup")
-    assert held(fleet) == {"slurm/alpha/1": 3000, None: 600}
+    yield
+    assert booked(fleet) == {"slurm/alpha/1": 3000, None: 600}
 
 
-def test_what_hosts_say_of_an_array_task_by_its_number_is_the_task_s() -> None:
+@TOGETHER
+def test_what_hosts_say_of_an_array_task_by_its_number_is_the_task_s(fleet: Fleet) -> Iterator[None]:
     """An agent without rights sees job_81236 in the cgroup, and the evidence of it belongs to 81234_2."""
-    fleet = one_gpu(T)
+    one_gpu(T, fleet)
     fleet.sample("n1", "G1", T, T + 2 * HOUR, **STALLED)
     fleet.hold(TASK, "n1", ["G1"], T, T + 2 * HOUR)
     fleet.add("run_aliases", [{"alias_run_id": RAW, "run_id": TASK}])
     spans = range(T, T + 2 * HOUR, 5 * MINUTE)
     workers = {"node": "n1", "run_id": RAW, "gpu_uuid": "G1", "workers": 4, "workers_busiest_cpu_ratio": 0.98}
     fleet.add("process_samples", [workers | {"started_at": at, "ended_at": at + 5 * MINUTE} for at in spans])
-    fleet.analyze()
+    yield
     assert fleet.states(TASK)["starved", "preprocessing"] > 0
 
 
