@@ -111,6 +111,10 @@ def test_an_agent_s_first_batch_becomes_figures_by_itself(tmp_path: Path) -> Non
         except httpx.TransportError:
             return ""
 
+    def is_booked() -> bool:  # to make a page each time would take the server longer than all it does meanwhile
+        hours = server.get("/v1/hours")
+        return hours.status_code == 200 and bool(hours.json()["items"])
+
     with (
         server,
         running(
@@ -119,6 +123,7 @@ def test_an_agent_s_first_batch_becomes_figures_by_itself(tmp_path: Path) -> Non
     ):
         until(lambda: "1 of 4 done" in page(), "the server says what is to be done", process=serving)
         with running("agent", "--collector", str(server.base_url), *quick, log=tmp_path / "agent", **own, **fake):
+            until(is_booked, "an hour is booked", process=serving)
             until(lambda: 'id="grid"' in page(), "figures are on the page", process=serving)
         found = until(
             lambda: re.search(r"(\d+) of (\d+) GPUs held, .*, \$([\d.]+) per hour \(preliminary, to ", page()),
