@@ -1,7 +1,6 @@
 """Ledgers for the export's tests: rows put straight into a store in memory, as the analyzer would book them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from collector.store.database import Store
 from collector.store.session import Session
@@ -18,16 +17,40 @@ LEDGER = (
 )  # fmt: skip
 
 
-@dataclass
 class Books:
-    """A store with a ledger that the test writes."""
+    """A store with a ledger that the test writes.
 
-    store: Store = field(default_factory=lambda: Store.open(None, memory_limit="300MB"))
-    hours: set[int] = field(default_factory=set)
+    What is booked goes into it when somebody next asks for the store or a session, a table at a time: each hour of a
+    GPU would cost four statements.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store or Store.open(None, memory_limit="300MB")
+        self._hours: set[int] = set()
+        self._ledger: list[Sequence[object]] = []  # both wait
+        self._analysed: list[int] = []
+
+    @property
+    def store(self) -> Store:
+        """The store, with all that was booked."""
+        self._put()
+        return self._store
 
     def session(self) -> Session:
         """Return a session on it."""
         return self.store.session()
+
+    def _put(self) -> None:
+        rows, hours = self._ledger, self._analysed
+        self._ledger, self._analysed = [], []
+        if not (rows or hours):
+            return
+        with self._store.session() as session:
+            session.load("ledger", LEDGER, rows)
+            columns = ("hour", "status", "input_digest", "rules_version")
+            session.load("ledger_hours", columns, [(hour, "closed", "test", "test") for hour in hours])
+        if hours:
+            self.reached(max(self._hours) + HOUR)
 
     def gpu_hour(
         self,
@@ -47,18 +70,14 @@ class Books:
             (hour, gpu, node, sku, option, run, 0, state, cause, False, ms, share, "test")
             for (run, state, cause, ms), share in zip(parts, costs, strict=True)
         ]
-        with self.session() as session:
-            session.load("ledger", LEDGER, rows)
+        self._ledger += rows
         self.hour(hour)
 
     def hour(self, hour: int) -> None:
         """Say that an hour has been analysed."""
-        if hour not in self.hours:
-            self.hours.add(hour)
-            columns = ("hour", "status", "input_digest", "rules_version")
-            with self.session() as session:
-                session.load("ledger_hours", columns, [(hour, "closed", "test", "test")])
-            self.reached(max(self.hours) + HOUR)
+        if hour not in self._hours:
+            self._hours.add(hour)
+            self._analysed.append(hour)
 
     def reached(self, until_us: int) -> None:
         """Say up to when the last pass found anything to book."""

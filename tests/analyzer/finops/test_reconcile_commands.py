@@ -27,8 +27,7 @@ COMMITTED = {"PricingCategory": "Committed", "EffectiveCost": "31.20"}
 def store(tmp_path: Path) -> Path:
     """A store on disk of one host and one day, with its settings beside it."""
     path = tmp_path / "store.duckdb"
-    with Store.open(path, memory_limit="300MB") as opened:
-        three_hours(Books(opened))
+    three_hours(Books(Store.open(path, memory_limit="300MB"))).store.close()
     (tmp_path / "gpuledger.toml").write_text('[analyzer]\ncluster = "alpha"\n')
     return path
 
