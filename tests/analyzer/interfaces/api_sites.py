@@ -82,7 +82,8 @@ def collector(**more: Any) -> CollectorConfig:
 
 
 @made_once
-def _analysed(now: int) -> Fleet:
+def analysed(now: int) -> Fleet:
+    """Return the small site after a pass with these prices and teams."""
     with TemporaryDirectory() as folder:
         fleet = small_site()
         fleet.analyze(now=now, settings=settings(Path(folder)))
@@ -94,7 +95,7 @@ def site(directory: Path, fleet: Fleet | None = None, now: int = LATER) -> Itera
     """Yield a server on the small site, or on another, analysed."""
     chosen = settings(directory)
     if fleet is None:
-        fleet = _analysed(now)
+        fleet = analysed(now)
     else:
         fleet.analyze(now=now, settings=chosen)
     app = create_server(ServerConfig(collector(), chosen, analyze_seconds=None), fleet.store)

@@ -19,9 +19,8 @@ from analyzer.reports.groups import By, groups
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import FILTERS, LedgerFilter, Request
 from collector.store.session import Session
-from tests.analyzer.interfaces.api_sites import LATER, TOKEN, Site, settings
+from tests.analyzer.interfaces.api_sites import LATER, TOKEN, Site, analysed, settings
 from tests.analyzer.interfaces.test_api_notices import sick
-from tests.analyzer.small_site import small_site
 
 __all__ = ["sick"]  # a site with notices, which pytest finds by its name here
 
@@ -201,12 +200,10 @@ def test_who_spent_it_is_for_who_may_know(small: Site) -> None:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Yield a reader of the small site, where runs of one name are of two projects."""
-    fleet, chosen = small_site(), settings(tmp_path_factory.mktemp("shared"))
-    fleet.analyze(now=LATER, settings=chosen)
-    with fleet.store.session() as session:
+    with analysed(LATER).store.session() as session:
         session.execute("UPDATE runs SET name = 'sweep', team = 'ours', project = 'b', owner = 'mira'")
         session.execute("UPDATE runs SET project = 'a', queue = 'q', stage = 'train' WHERE run_id > 'slurm/alpha/n'")
-        yield Reader(session, chosen)
+        yield Reader(session, settings(tmp_path_factory.mktemp("shared")))
 
 
 @pytest.mark.parametrize("by", ["team", "project", "user", "model", "stage", "queue"])

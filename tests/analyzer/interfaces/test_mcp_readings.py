@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import shutil
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from analyzer.text.words import plain
 from collector.config import CollectorConfig
 from collector.store.database import Store
 from tests.analyzer.capacity.test_planner_task_reading import FOUR
-from tests.analyzer.interfaces.mcp_sites import ORDER, asked, own_site, store_at, texts
+from tests.analyzer.interfaces.api_sites import settings as priced_teams
+from tests.analyzer.interfaces.mcp_sites import ORDER, asked, own_site, texts
 
 SINCE = {"since": "2025-11-10"}
 READINGS: dict[str, dict[str, Any]] = {
@@ -192,9 +194,10 @@ def test_an_answer_is_bounded_in_bytes(site: tuple[Path, Settings], monkeypatch:
     assert ANSWER_BYTES == 64 * 1024
 
 
-def test_reading_changes_nothing(tmp_path: Path) -> None:
+def test_reading_changes_nothing(site: tuple[Path, Settings], tmp_path: Path) -> None:
     """Every tool is called; the store, its settings and everything beside them are the same bytes."""
-    path, settings = store_at(tmp_path)
+    path = Path(shutil.copy(site[0], tmp_path))
+    settings = priced_teams(tmp_path)
 
     def state() -> dict[str, str]:
         return {
