@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
+from collector.store.lake import tables_with_rows
 from collector.store.noted import newest_snapshot
+from collector.store.schemas import declared, nothing_of
 from collector.store.session import Session
 
 if TYPE_CHECKING:
@@ -109,19 +111,26 @@ SELECT * REPLACE (
 FROM {place}.{table}
 """
 _BEFORE, _BELIEVED = "believed.main", "believed.belief"
+_WRITTEN = "written.main"
 _LAKE = "lake.main"  # where the tables of the contract are, where there is a lake
 
 
 def believing(store: "Store") -> Session:
     """Return a new session to read the store, whose tables of runs show only what is believed.
 
-    A command opens its store for itself: where there is nobody to doubt it makes no views, which takes longer than most
-    of its statements.
+    A command opens its store for itself: where there is nobody to doubt it makes no such views, which takes longer than
+    most of its statements.
+
+    In the place of a lake's tables into which nobody has ever written a row there are empty views: each statement that
+    names a table of a lake asks the catalogue for it, which takes ten times as long as all else that most of them do.
     """
     if not store.writes:
         session = store.session()
         if not _is_doubted(session, _places(store.search_path)[0]):
-            return session
+            if store.lake is None:
+                return session
+            session.close()
+            return store.session_behind("written", _hiding, _unwritten)
         session.close()
     return store.session_behind("believed", _standing_views, _made_of)
 
@@ -149,6 +158,7 @@ class _MadeOf:
     """
 
     rows: tuple[object, ...] | None
+    unwritten: frozenset[str]  # tables of the lake
     snapshot: int | None = field(compare=False)
 
 
@@ -158,22 +168,45 @@ def _made_of(session: Session, path: str, known: _MadeOf | None) -> _MadeOf:
     if known is not None and snapshot is not None and known.snapshot == snapshot:
         return known
     is_doubted = _is_doubted(session, place)
-    return _MadeOf(session.row(_MADE_OF.format(place=place, books=books)) if is_doubted else None, snapshot)
+    rows = session.row(_MADE_OF.format(place=place, books=books)) if is_doubted else None
+    return _MadeOf(rows, _unwritten(session, path), snapshot)
 
 
 def _is_doubted(session: Session, place: str) -> bool:
-    each = [f"SELECT 1 FROM {place}.{table} WHERE told_by IS NOT NULL" for table in ("allocations", "run_aliases")]
-    return bool(session.rows(f"{' UNION ALL '.join(each)} LIMIT 1"))  # planned in half the time of EXISTS
+    told = {"allocations", "run_aliases"} - (_unwritten(session, place) if place == _LAKE else set())
+    each = [f"SELECT 1 FROM {place}.{table} WHERE told_by IS NOT NULL" for table in sorted(told)]
+    # Planned in half the time of EXISTS.
+    return bool(each) and bool(session.rows(f"{' UNION ALL '.join(each)} LIMIT 1"))
 
 
-def _standing_views(path: str) -> Iterator[str]:
+_MAY_BE_UNWRITTEN = declared().keys() - {"receipts", "markers"}
+
+
+def _unwritten(session: Session, path: str, _: object = None) -> frozenset[str]:
+    """Return the tables of the lake into which nobody has ever written a row; none where there is no lake."""
+    if _places(path)[0] != _LAKE:
+        return frozenset()
+    return frozenset(_MAY_BE_UNWRITTEN - tables_with_rows(session, "main"))
+
+
+def _hiding(_: str, unwritten: frozenset[str]) -> Iterator[str]:
+    for table in sorted(unwritten):
+        yield f"CREATE OR REPLACE VIEW {_WRITTEN}.{table} AS {nothing_of(table)}"
+    for table in sorted(_MAY_BE_UNWRITTEN - unwritten):
+        yield f"DROP VIEW IF EXISTS {_WRITTEN}.{table}"
+
+
+def _standing_views(path: str, made_of: _MadeOf) -> Iterator[str]:
     place, books = _places(path)
     own = f"{_BELIEVED}."
     yield f"CREATE SCHEMA IF NOT EXISTS {_BELIEVED}"
     for name, sql in _BELIEF.items():
         yield f"CREATE OR REPLACE TABLE {own}{name} AS {sql.format(place=place, books=books, own=own)}"
-    for table, sql in _views(place, own):
-        yield f"CREATE VIEW IF NOT EXISTS {_BEFORE}.{table} AS {sql}"
+    shown = dict(_views(place, own)) | {table: nothing_of(table) for table in sorted(made_of.unwritten)}
+    for table, sql in shown.items():
+        yield f"CREATE OR REPLACE VIEW {_BEFORE}.{table} AS {sql}"
+    for table in sorted(_MAY_BE_UNWRITTEN - shown.keys()):
+        yield f"DROP VIEW IF EXISTS {_BEFORE}.{table}"
     for name in _BELIEF.keys() - {"names_believed", "heard"}:  # which the views name: the others only take memory
         yield f"DROP TABLE {own}{name}"
 
@@ -186,5 +219,5 @@ def _views(place: str, own: str) -> Iterator[tuple[str, str]]:
 
 def _places(path: str) -> tuple[str, str]:
     """Return where the tables of the contract are, and those of the ledger: Store.session()."""
-    places = path.split(",")
+    places = path.removeprefix(f"{_WRITTEN},").split(",")
     return places[0], places[-1]

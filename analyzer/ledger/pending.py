@@ -29,7 +29,7 @@ from collector.lake.tiers import kept_from
 from collector.store.books import AMOUNTS, DATED
 from collector.store.lake import tables_with_rows
 from collector.store.noted import lost
-from collector.store.schemas import declared
+from collector.store.schemas import nothing_of
 from collector.store.seal_mark import COLLECTORS
 from collector.store.session import Session
 
@@ -113,12 +113,10 @@ def hide_unwritten(session: Session) -> None:
     """
     if not session.search_path.startswith("lake."):
         return
-    columns = declared()
     unwritten = TABLES.keys() - tables_with_rows(session, "main")
     session.without_rows |= unwritten
     for table in unwritten:
-        nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in columns[table])
-        session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {nulls} WHERE false")
+        session.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {nothing_of(table)}")
 
 
 # A table's estimate counts all that was ever put into it, deleted or not.
@@ -210,6 +208,7 @@ def know_fleet(session: Session, limits: Thresholds) -> list[int]:
 
     Returns the newest batch of each collector, up to which the ledger is made when the pass is done.
     """
+    session.rows("SELECT 1 FROM receipts LIMIT 1")  # of a lake the pass sees no more than is written now
     show_believed(session)
     hide_unwritten(session)
     know_empty(session)

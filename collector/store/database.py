@@ -137,13 +137,13 @@ class Store:
         return session
 
     def session_behind(
-        self, name: str, views: Callable[[str], Iterable[str]], made_of: Callable[[Session, str, T | None], T]
+        self, name: str, views: Callable[[str, T], Iterable[str]], made_of: Callable[[Session, str, T | None], T]
     ) -> Session:
         """Return a cursor as `session` does, before whose tables others of their names stand.
 
-        They are views in `<name>.main`, in memory; `views` gets the search path and says what makes them and the tables
-        that they need. `made_of` says what these are made of now, and gets what it said before: where that is another,
-        they are made anew.
+        They are views in `<name>.main`, in memory; `views` gets the search path and what they are made of, and says
+        what makes them and the tables that they need. `made_of` says what these are made of now, and gets what it said
+        before: where that is another, they are made anew.
         """
         session, path = self.session(), self.search_path
         try:
@@ -153,7 +153,7 @@ class Store:
                 if self._made.get(name) != mark:
                     session.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name}")
                     with session.transaction():
-                        for statement in views(path):
+                        for statement in views(path, mark):
                             session.execute(statement)
                 self._made[name] = mark
             session.search(f"{name}.main,{path}")

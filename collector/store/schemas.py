@@ -198,6 +198,12 @@ def declared() -> dict[str, tuple[str, ...]]:
     return {**tables, "receipts": _RECEIPTS, "markers": _MARKERS, **EXPIRED}
 
 
+def nothing_of(table: str) -> str:
+    """Return a query for no row of a table that belongs into a lake, with its columns."""
+    nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in declared()[table])
+    return f"SELECT {nulls} WHERE false"
+
+
 def sort_key(table: str) -> str:
     """Return what the rows of a table are ordered by in a file: what names their subject, then their time."""
     names = [column.name for column in TABLES[table].columns if column.required and column.type == "string"]

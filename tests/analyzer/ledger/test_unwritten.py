@@ -7,6 +7,7 @@ import pytest
 
 from agent.wire.tables import TABLES
 from analyzer.analysis import analyze
+from analyzer.ledger.believed import believing
 from analyzer.ledger.pending import hide_unwritten, know_empty
 from analyzer.settings.settings import Settings
 from collector.store.books import AMOUNTS, DATED, mirror
@@ -115,3 +116,28 @@ def test_nothing_is_hidden_in_a_store_without_a_lake() -> None:
     with Store.open(None) as store, store.session() as session:
         hide_unwritten(session)
         assert session.rows(VIEWS) == []
+
+
+def test_readers_see_what_is_written_first_after_others_have_looked(tmp_path: Path) -> None:
+    """Empty views stand in the place of what nobody has written; they go when somebody has, hosts' word or not."""
+    path = tmp_path / "store.duckdb"
+    with Store.open(path, lake=default_lake(path)) as store:
+        fleet = _with_a_service(Fleet(store))
+        with believing(store) as session:
+            assert session.rows("FROM service_samples") == session.rows("FROM inventory") == []
+            before = [
+                row[:2] for table in ("service_samples", "inventory") for row in session.rows(f"DESCRIBE {table}")
+            ]
+        _serve(fleet)
+        fleet.add("inventory", [{"node": "n0", "gpu_uuid": "g0", "started_at": MONDAY, "ended_at": MONDAY + 1}])
+        with believing(store) as session:
+            assert session.rows("SELECT requests FROM service_samples") == [(7,)]
+            assert session.rows("SELECT gpu_uuid FROM inventory") == [("g0",)]
+            after = [row[:2] for table in ("service_samples", "inventory") for row in session.rows(f"DESCRIBE {table}")]
+            assert after == before
+    with Store.open(path, read_only=True) as store:
+        for _ in range(2):
+            with believing(store) as session:
+                assert session.rows("SELECT requests FROM service_samples") == [(7,)]
+                assert session.rows("FROM run_aliases") == []
+                assert session.search_path == "written.main,lake.main,hot.main"
