@@ -36,11 +36,11 @@ def six(fleet: Fleet, busy: float = 0.5, rate: int = 10, idle: int | None = 0) -
         replica(fleet, number, busy=busy if works else 0.0, rate=rate if works else idle)
 
 
-def test_without_a_policy_all_reserve_is_declared() -> None:
+@one_pass
+def test_without_a_policy_all_reserve_is_declared(fleet: Fleet) -> Iterator[None]:
     """Nobody said how much is too much: it is the service's reserve, and the ledger says what it lacks."""
-    fleet = Fleet()
     six(fleet)
-    fleet.analyze()
+    yield
     assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
     assert ("replicas beyond policy", "no policy declared") in missing(fleet)
 
@@ -113,23 +113,23 @@ def test_the_busiest_window_of_the_look_back_counts(fleet: Fleet) -> Iterator[st
     assert fleet.states()["headroom", "beyond_policy"] == 2 * 2 * HOUR_MS * 8 // 10
 
 
-def test_a_share_of_time_is_a_target_that_needs_no_counter(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_a_share_of_time_is_a_target_that_needs_no_counter(fleet: Fleet) -> Iterator[str]:
     """Three replicas at 20% are 0.6 of one: two at a target of 0.4. Nothing is called idle without a counter."""
-    fleet = Fleet()
     for number in range(1, 5):
         replica(fleet, number, busy=0.2 if number < 4 else 0.0, rate=None)
-    fleet.analyze(settings=declared(tmp_path, requests_per_second=None, busy_ratio=0.4, minimum_replicas=0))
+    yield policy(fleet, requests_per_second=None, busy_ratio=0.4, minimum_replicas=0)
     states = fleet.states("slurm/alpha/4")
     assert states["headroom", "beyond_policy"] == 3 * HOUR_MS - judged_from(fleet, "slurm/alpha/4")
     assert "held_idle" not in {state for state, _ in fleet.states()}
     assert ("idle service", "its count of answered requests") in missing(fleet)
 
 
-def test_unknown_traffic_accuses_nobody(tmp_path: Path) -> None:
+@one_pass_by_policies
+def test_unknown_traffic_accuses_nobody(fleet: Fleet) -> Iterator[str]:
     """Half of the replicas say nothing: what they answered is not known, and silence is no want of requests."""
-    fleet = Fleet()
     six(fleet, idle=None)
-    fleet.analyze(settings=declared(tmp_path))
+    yield policy(fleet)
     assert set(fleet.states()) == {("headroom", "declared"), ("productive", "decode")}
     assert [rule for rule, why in missing(fleet) if "requests of its replicas" in why] == ["replicas beyond policy"]
 
@@ -228,25 +228,19 @@ def _standby(fleet: Fleet, memory: int) -> None:
     fleet.sample("n1", "G1", T, T + HOUR, **(RESTS | {"memory_used_bytes": memory}))
 
 
-def test_a_service_by_its_name_alone_is_idle() -> None:
+@one_pass.each((1, 60, 2**30), (4, 30, 60 * 2**30), (8, 300, 12 * 2**30))
+def test_a_service_by_its_name_alone_is_idle(fleet: Fleet, gpus: int, seconds: int, memory: int) -> Iterator[None]:
     """Pods called sd-serving held GPUs for weeks: no stack told of them, nothing ran, and nothing was avoidable."""
-    store, run = Fleet(), "kubernetes/prod/1"
-    cases = [(1, 60, 2**30), (4, 30, 60 * 2**30), (8, 300, 12 * 2**30)]
-    each = [Beside(store, f"~{number}") for number in range(len(cases))]
-    for number, (fleet, (gpus, seconds, memory)) in enumerate(zip(each, cases, strict=True)):
-        names = [f"G{gpu}" for gpu in range(gpus)]
-        fleet.own("n1", names)
-        fleet.hold(run, "n1", names, T, T + 6 * HOUR, name=f"sd-serving-{number}", scheduler="kubernetes")
-        for gpu in names:
-            fleet.sample("n1", gpu, T, T + 6 * HOUR, every=seconds * 10**6, **(RESTS | {"memory_used_bytes": memory}))
-    store.analyze()
-    assert [fleet.states(run) for fleet in each] == [
-        {
-            ("starting", "model_load"): gpus * 900_000,
-            ("held_idle", "never_used"): gpus * (6 * HOUR_MS - 900_000),
-        }
-        for gpus, _, _ in cases
-    ]
+    run, names = "kubernetes/prod/1", [f"G{gpu}" for gpu in range(gpus)]
+    fleet.own("n1", names)
+    fleet.hold(run, "n1", names, T, T + 6 * HOUR, name="sd-serving", scheduler="kubernetes")
+    for gpu in names:
+        fleet.sample("n1", gpu, T, T + 6 * HOUR, every=seconds * 10**6, **(RESTS | {"memory_used_bytes": memory}))
+    yield
+    assert fleet.states(run) == {
+        ("starting", "model_load"): gpus * 900_000,
+        ("held_idle", "never_used"): gpus * (6 * HOUR_MS - 900_000),
+    }
 
 
 @one_pass.each((30 * 2**30, WAITS), (10**7, ("held_idle", "abandoned")))
@@ -434,9 +428,10 @@ def _only_reserve_moves(services: Sequence[Drawn]) -> None:
 
 
 def missing(fleet: Fleet) -> set[tuple[str, str]]:
-    """Return the rules that were not evaluated, and why."""
+    """Return the rules that were not evaluated of a fleet's runs, and why."""
+    told = "SELECT rule, missing FROM not_evaluated WHERE ends_with(subject, ?)"
     with fleet.store.session() as session:
-        return set(session.rows("SELECT rule, missing FROM not_evaluated"))
+        return set(session.rows(told, [fleet.names_end]))
 
 
 def judged_from(fleet: Fleet, run: str) -> int:
