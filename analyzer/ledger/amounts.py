@@ -156,7 +156,7 @@ def _count(session: Session, kind: str, source: str | None, span: Span) -> None:
     asked: dict[str, object] = {"from_us": span.start, "until_us": span.end}
     if kind == "latency":
         return  # counted with what was served
-    if source is None:
+    if source is None or (kind == "traffic" and source == "samples" and not _is_traffic_told(session, asked)):
         for table in ("served", "latency") if kind == "served" else (kind,):
             session.execute(f"CREATE OR REPLACE TEMP TABLE {table}_new AS FROM {table}_amounts LIMIT 0")
     elif kind == "traffic":
@@ -169,6 +169,19 @@ def _count(session: Session, kind: str, source: str | None, span: Span) -> None:
         if kind == "energy":
             run_sql(session, "ledger/amounts/energy_shares.sql", **asked)
         run_sql(session, f"ledger/amounts/{kind}{'_of_tiers' if source == 'tiers' else ''}.sql", **asked)
+
+
+_NVLINK_TOLD = """
+SELECT EXISTS (FROM gpu_samples WHERE coalesce(nvlink_transmit_bytes, nvlink_receive_bytes) IS NOT NULL
+    AND started_at < $until_us AND ended_at > $from_us)
+"""
+
+
+def _is_traffic_told(session: Session, span: dict[str, object]) -> bool:
+    """Return whether any sample tells of traffic; of many sites none does, and who was where need not be found."""
+    if {"network_samples", "flow_samples"} <= session.without_rows:
+        return bool(session.row(_NVLINK_TOLD, span)[0])
+    return True
 
 
 def _correct(session: Session, table: str, subject: str, units: Iterable[str], span: Span, now_us: int) -> None:

@@ -7,6 +7,7 @@ Closed hours whose samples are gone are priced anew alone (`reprice`): what they
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from agent.wire.units import DAY_MS
@@ -20,8 +21,8 @@ from analyzer.ledger.tables import BOOKED, ORDER, split
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunFacts
 from analyzer.prices.price_book import PriceBook
+from analyzer.queries.statements import Texts, run_with, stood
 from analyzer.queries.statements import run as run_sql
-from analyzer.queries.statements import run_with, stood
 from analyzer.settings.settings import Settings
 from analyzer.states import LOSABLE
 from collector.store.session import Session
@@ -326,13 +327,55 @@ def _find_dips(session: Session, limits: Thresholds) -> None:
     run_sql(session, "ledger/dips.sql" if is_fine else "ledger/no_dips.sql", dip_samples=limits.dip_samples)
 
 
+# What is joined to the windows of runs where there is any: to plan a join takes a millisecond, and most sites have few.
+_BESIDE = {
+    "process_windows": ("workers", "busiest", "waiting", "cores_of_processes", "gpus_alive"),
+    "cgroup_windows": (
+        "cores_of_cgroup",
+        "cores_milli",
+        "cpu_throttled",
+        "pressure_io",
+        "pressure_cpu",
+        "pressure_memory",
+    ),
+    "dip_windows": ("dips", "refills"),
+    "data_waits": ("data_wait",),
+    "decoder_windows": ("decoder",),
+    "stuck_windows": ("stuck_gpus", "stuck_ms"),
+    "stuck_beyond": ("stuck_on_ms", "gone_on"),
+    "resting_windows": ("stopped_gpus", "resting_gpus", "resting_cores_milli"),
+    "step_windows": ("steps",),
+    "uneven_windows": ("uneven", "uneven_most"),
+    "service_windows": (
+        "requests",
+        "requests_ms",
+        "running_milli",
+        "answering",
+        "waiting_milli",
+        "queued",
+        "kv_cache",
+        "kv_full",
+        "slow",
+    ),
+}
+
+
+def _beside(without_rows: AbstractSet[str]) -> Texts:
+    """Return the columns beside the windows of runs, and the joins that bring those of which there is any."""
+    columns = (
+        f"NULL::BIGINT AS {name}" if table in without_rows else f"{table}.{name}"
+        for table, names in _BESIDE.items()
+        for name in names
+    )
+    joined = (f"LEFT JOIN {table} USING (rid, window_ms)" for table in _BESIDE if table not in without_rows)
+    return (("beside", ", ".join(columns)), ("joined", " ".join(joined)))
+
+
 def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, limits: Thresholds) -> None:
     """Fill `work` and `run_windows_here`: what each run's GPUs did, and what its hosts did meanwhile."""
     span = {"from_us": from_ms * 1000, "until_us": until_ms * 1000}
     run_sql(session, "ledger/serving/windows.sql", kv_full_permille=limits.kv_full_permille, **span)
-    run_sql(
-        session,
-        "ledger/windows.sql",
+    counted = dict(
         **span,
         full_permille=limits.full_permille,
         spinning_permille=limits.spinning_permille,
@@ -351,6 +394,8 @@ def _count_work(session: Session, from_ms: int, until_ms: int, bucket_ms: int, l
         uneven_power_permille=limits.uneven_power_permille,
         bucket_ms=bucket_ms,
     )
+    run_sql(session, "ledger/windows.sql", **counted)
+    run_with(session, "ledger/run_windows.sql", _beside(session.without_rows), counted)
 
 
 _DUE = """

@@ -264,6 +264,24 @@ def oldest_mark(session: Session) -> int:
 def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
+    run_sql(session, "ledger/whole.sql", rules=versions.rules, prices=versions.prices)
+    if _is_any_booked(session):
+        _find_touched(session, limits)
+    run_sql(session, "ledger/due.sql")
+    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_judgeable(session)])
+    session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
+    run_sql(session, "ledger/holds.sql", from_us=_first_due_us(session))
+    run_sql(session, "ledger/due_later.sql")
+    complete(session)
+
+
+def _is_any_booked(session: Session) -> bool:
+    """Return whether an hour was booked before; where none was, each that has an owner is due whatever touches it."""
+    return "ledger_hours" not in session.without_rows
+
+
+def _find_touched(session: Session, limits: Thresholds) -> None:
+    """Fill `touched` with the hours that anything touches which came since the last pass."""
     batch = oldest_mark(session)
     if of_hosts := [_HOSTS_TOUCHED.format(table=table) for table in _OF_HOSTS if table not in session.without_rows]:
         told = " UNION ".join(of_hosts)
@@ -283,12 +301,6 @@ def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
     for table in set() if "starting_at" in session.without_rows else set(_OF_LOADS) - session.without_rows:
         session.execute(_LOADS_TOUCHED.format(table=table), {"batch": batch, "margin_us": MARGIN_US})
     _touch_before_quiet(session, limits)
-    run_sql(session, "ledger/due.sql", rules=versions.rules, prices=versions.prices)
-    session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_judgeable(session)])
-    session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
-    run_sql(session, "ledger/holds.sql", from_us=_first_due_us(session))
-    run_sql(session, "ledger/due_later.sql")
-    complete(session)
 
 
 def _touch_before_quiet(session: Session, limits: Thresholds) -> None:

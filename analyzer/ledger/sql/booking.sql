@@ -46,7 +46,7 @@ WITH rest AS (
     SELECT * FROM rest UNION ALL SELECT * FROM silent WHERE ms > 0
 ), computing AS (
     -- A run of which no GPU works, and whose processors do: a forgotten one polls at the most.
-    SELECT rid, window_ms FROM cgroup_windows WHERE cores_used_milli >= $one_core_least_milli
+    SELECT rid, window_ms FROM cgroup_windows WHERE cores_of_cgroup >= $one_core_least_milli
     UNION SELECT rid, window_ms FROM process_windows WHERE cores_of_processes >= $one_core_least_milli
     EXCEPT SELECT rid, window_ms FROM gpu_windows
 ), known AS (

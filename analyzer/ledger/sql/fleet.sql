@@ -70,18 +70,25 @@ SELECT alias_run_id, run_id, member, CASE WHEN n = 1 THEN 0 ELSE at_us END AS fr
     coalesce(lead(at_us) OVER (PARTITION BY alias_run_id ORDER BY n), 9223372036854775807) AS until_us
 FROM since;
 
--- A controller that has lost its counter gives numbers again, which hosts tell as they are: whose a number is on which
--- host from when on, by the scheduler's runs (number@second), else by who runs there; root's are everybody's.
+-- A controller that has lost its counter gives numbers again, which hosts tell as they are: by the scheduler's runs
+-- (number@second), else by who runs there; root's are everybody's.
+CREATE OR REPLACE TEMP TABLE given_again AS
+SELECT split_part(run_id, '@', 1) AS number, bool_or(contains(run_id, '@')) AS by_scheduler
+FROM allocations WHERE starts_with(run_id, 'slurm/')
+GROUP BY ALL HAVING by_scheduler
+    OR min(user) FILTER (scheduler = 'cgroup' AND user <> 'root')
+        <> max(user) FILTER (scheduler = 'cgroup' AND user <> 'root');
+
+-- Whose a number is on which host from when on.
+-- only with given_again
 CREATE OR REPLACE TEMP TABLE numbers_again AS
-WITH given_again AS (
-    SELECT DISTINCT split_part(run_id, '@', 1) AS number FROM allocations
-    WHERE starts_with(run_id, 'slurm/') AND contains(run_id, '@')
-), of_scheduler AS (
+WITH of_scheduler AS (
     SELECT split_part(run_id, '@', 1) AS number, run_id, node, started_at, ended_at FROM allocations
-    WHERE EXISTS (FROM given_again) AND starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm'
-        AND started_at IS NOT NULL AND split_part(run_id, '@', 1) IN (FROM given_again)
+    WHERE starts_with(run_id, 'slurm/') AND coalesce(scheduler, 'slurm') = 'slurm' AND started_at IS NOT NULL
+        AND split_part(run_id, '@', 1) IN (SELECT number FROM given_again WHERE by_scheduler)
 ), of_several AS (
-    SELECT run_id FROM allocations WHERE scheduler = 'cgroup' AND user <> 'root' AND starts_with(run_id, 'slurm/')
+    SELECT run_id FROM allocations
+    WHERE scheduler = 'cgroup' AND user <> 'root' AND split_part(run_id, '@', 1) IN (SELECT number FROM given_again)
     GROUP BY run_id HAVING min(user) <> max(user)
 ), of_users AS (
     SELECT run_id AS number, min(started_at) OVER (PARTITION BY run_id, user) AS first_at, node, started_at, ended_at,

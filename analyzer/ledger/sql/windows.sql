@@ -337,7 +337,7 @@ FROM used JOIN gpu_windows g USING (uid, window_ms) WHERE g.ms > 0 GROUP BY ALL;
 CREATE OR REPLACE TEMP TABLE cgroup_windows AS
 SELECT k.rid, started_at // 600000000 * 600000 AS window_ms,
     amount(sum(milli(cpu_seconds)) * 1000000 // greatest(sum(ended_at - started_at), 1)
-        * count(DISTINCT node)) AS cores_used_milli,
+        * count(DISTINCT node)) AS cores_of_cgroup,
     (avg(milli(cores_allotted)) * count(DISTINCT node))::BIGINT AS cores_milli,
     amount(sum(micro(cpu_throttled_seconds)) * 1000 // greatest(sum(ended_at - started_at),
         1)) AS cpu_throttled,
@@ -352,54 +352,4 @@ WHERE started_at >= $from_us AND started_at < $until_us GROUP BY ALL;
 CREATE OR REPLACE TEMP TABLE dip_windows AS
 SELECT s.rid, d.from_ms // 600000 * 600000 AS window_ms, count(*) AS dips, count(*) FILTER (d.refilled) AS refills
 FROM dips d JOIN slices s ON s.uid = d.uid AND s.from_ms <= d.from_ms AND s.until_ms > d.from_ms AND s.rid IS NOT NULL
-    GROUP BY ALL;
-
--- only with gpu_windows
-CREATE OR REPLACE TEMP TABLE run_windows_here AS
-WITH gpus AS (
-    SELECT g.rid, window_ms, count(*) AS gpus, nullif(count(DISTINCT m.member), 0) AS members, sum(ms)::BIGINT AS ms,
-        coalesce(sum(sm_ms), 0)::BIGINT AS sm_ms, coalesce(sum(shares_ms), 0)::BIGINT AS shares_ms,
-        (sum(activity) // sum(ms))::BIGINT AS activity, (sum(still_ms) * 1000 // sum(ms))::BIGINT AS still,
-            (sum(short_ms) * 1000 // sum(ms))::BIGINT AS short, (sum(spin_ms) * 1000 // sum(ms))::BIGINT AS spinning,
-        count(*) FILTER (spin_ms * 1000 >= ms * $wholly_spinning_permille) AS spinning_gpus,
-        count(*) FILTER (utilization >= ms * $hang_utilization_permille) AS busy_gpus,
-        (sum(utilization) // sum(ms))::BIGINT AS utilization, (sum(tensor) // sum(sm_ms))::BIGINT AS tensor,
-            (sum(dram) // sum(sm_ms))::BIGINT AS dram,
-        (sum(power) // sum(ms))::BIGINT AS power, max(slowed)::BIGINT AS slowed_most,
-            min(slowed)::BIGINT AS slowed_least, max(best)::BIGINT AS best,
-        arg_max(g.uid, (slowed, -g.uid)) FILTER (slowed >= 30) AS slowest_uid,
-        sum(pcie_in_kb)::BIGINT AS pcie_in_kb, sum(pcie_out_kb)::BIGINT AS pcie_out_kb,
-            sum(nvlink_kb)::BIGINT AS nvlink_kb
-    FROM gpu_windows g ASOF LEFT JOIN service_members m ON m.rid = g.rid AND m.uid = g.uid
-        AND m.from_ms < g.window_ms + 600000 GROUP BY ALL
-), hosts AS (
-    SELECT r.rid, r.window_ms, count(*) AS nodes, avg(h.cpu_busy)::BIGINT AS cpu_busy,
-        avg(h.pressure_io)::BIGINT AS host_pressure_io, avg(h.pressure_cpu)::BIGINT AS host_pressure_cpu,
-        max(h.pressure_memory) AS host_pressure_memory, min(h.memory_spare) AS host_memory_spare,
-            max(h.disk_busy) AS disk_busy,
-        amount(sum(h.block_read)) AS block_read, amount(sum(h.mount_read)) AS mount_read,
-            amount(sum(h.written)) AS written, max(h.disk_waited)::BIGINT AS disk_waited,
-        max(h.mount_waited)::BIGINT AS mount_waited, amount(sum(h.rdma_out)) AS rdma_out,
-        min(h.ports_gb)::BIGINT AS ports_gb,
-        amount(sum(h.network_in)) AS network_in
-    FROM run_nodes r LEFT JOIN host_windows h USING (nid, window_ms) GROUP BY ALL
-), beside AS (
-    -- Apart: each join hands on all columns that came to it, and these are few.
-    SELECT rid, window_ms, p.* EXCLUDE (rid, window_ms, cores_of_processes), e.decoder, c.pressure_memory,
-        coalesce(c.cores_used_milli, p.cores_of_processes) AS cores_used_milli, c.cores_milli,
-        c.cpu_throttled, c.pressure_io, c.pressure_cpu, d.dips, d.refills,
-        t.data_wait, o.stuck_gpus, o.stuck_ms, b.stuck_on_ms, b.gone_on, x.stopped_gpus, x.resting_gpus,
-        x.resting_cores_milli, i.steps, n.uneven // g.ms AS uneven, n.uneven_most
-    FROM (SELECT rid, window_ms, ms FROM gpus) g
-    LEFT JOIN process_windows p USING (rid, window_ms) LEFT JOIN cgroup_windows c USING (rid, window_ms)
-    LEFT JOIN dip_windows d USING (rid, window_ms) LEFT JOIN data_waits t USING (rid, window_ms)
-    LEFT JOIN decoder_windows e USING (rid, window_ms) LEFT JOIN stuck_windows o USING (rid, window_ms)
-    LEFT JOIN stuck_beyond b USING (rid, window_ms)
-    LEFT JOIN resting_windows x USING (rid, window_ms) LEFT JOIN step_windows i USING (rid, window_ms)
-    LEFT JOIN uneven_windows n USING (rid, window_ms)
-)
-SELECT k.run_id, g.*, h.* EXCLUDE (rid, window_ms), b.* EXCLUDE (rid, window_ms), u.uuid AS slowest_gpu,
-    v.* EXCLUDE (rid, window_ms), r.* EXCLUDE (rid, window_ms)
-FROM gpus g JOIN run_keys k USING (rid) JOIN hosts h USING (rid, window_ms) JOIN beside b USING (rid, window_ms)
-LEFT JOIN units u ON u.uid = g.slowest_uid
-LEFT JOIN service_windows v USING (rid, window_ms) LEFT JOIN rank_windows r USING (rid, window_ms)
+    GROUP BY ALL

@@ -2,17 +2,22 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from agent.wire.tables import TABLES
+from analyzer.ledger import amounts, booking, pending
 from analyzer.queries import statements as sql
 from collector.store.session import Session
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, Fleet
 from tests.analyzer.ledger.generated import generate
+from tests.analyzer.small_site import small_site
 
 _MADE = re.compile(r"TEMP TABLE (\w+)|INTO (\w+)")
 _RUN = "slurm/alpha/1"
+_BOOKED = ("ledger", "ledger_hours", "run_windows", "traffic_amounts", "amount_hours", "not_evaluated")
 
 
 @pytest.fixture
@@ -106,3 +111,42 @@ def test_each_table_that_a_statement_needs_is_one_of_the_store_or_is_made_by_a_p
     with Fleet().store.session() as session:
         there = {name for (name,) in session.rows("SELECT table_name FROM duckdb_tables()")}
     assert wanted - made - there - TABLES.keys() - {"service_runs"} == set()
+
+
+def _with_a_gap(fleet: Fleet) -> None:
+    """Own a GPU for an hour and again two hours later; it works all the time, and sends over NVLink at the end."""
+    for since in (MONDAY, MONDAY + 3 * HOUR):
+        own = {"node": "n0", "gpu_uuid": "g0", "sku": "H100-80GB", "purchase_option": "on_demand"}
+        fleet.add("ownership", [own | {"owned_from": since, "owned_until": since + HOUR}])
+    fleet.hold(_RUN, "n0", ["g0"], MONDAY, MONDAY + 5 * HOUR)
+    fleet.sample("n0", "g0", MONDAY + 10 * MINUTE, MONDAY + 4 * HOUR)
+    fleet.sample("n0", "g0", MONDAY + 4 * HOUR, MONDAY + 5 * HOUR, nvlink_transmit_bytes=10**9)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        _with_a_gap,
+        *(partial(generate, seed=seed, hosts=4) for seed in (3, 4)),
+        pytest.param(small_site, marks=pytest.mark.soak),
+    ],
+    ids=["gap", "drawn 3", "drawn 4", "small site"],
+)
+def test_what_is_left_out_before_it_is_a_statement_would_have_changed_nothing(
+    fill: Callable[[Fleet], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is touched where nothing is booked, joins to what nobody told, who was where when no bytes were told."""
+    said, beside = [], booking._beside
+    for is_whole in (False, True):
+        fleet = Fleet()
+        fill(fleet)
+        if is_whole:
+            monkeypatch.setattr(pending, "_is_any_booked", lambda _: True)
+            monkeypatch.setattr(amounts, "_is_traffic_told", lambda *_: True)
+            monkeypatch.setattr(booking, "_beside", lambda _: beside(frozenset()))
+        fleet.analyze()
+        with fleet.store.session() as session:
+            tables = {name: session.rows(f"FROM {name} ORDER BY ALL") for name in _BOOKED}
+        assert all(tables[name] for name in ("ledger", "ledger_hours", "run_windows"))
+        said.append(tables)
+    assert said[0] == said[1]

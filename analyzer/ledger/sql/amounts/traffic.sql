@@ -38,5 +38,5 @@ SELECT s.hour, s.run_id, 'gpu_link', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 FROM parts s
 JOIN (SELECT DISTINCT run_id, node, gpu_uuid FROM traffic_holds WHERE gpu_uuid IS NOT NULL) h USING (run_id, node)
 JOIN traffic_gpus g ON g.gpu_uuid = h.gpu_uuid AND g.started_at < least(s.until_us, g.part_until)
-    AND g.ended_at > greatest(s.from_us, g.part_from)
+    AND g.ended_at > greatest(s.from_us, g.part_from) AND coalesce(g.transmit_bytes, g.receive_bytes) IS NOT NULL
 GROUP BY ALL
