@@ -25,6 +25,7 @@ from analyzer.prices.price_book import PriceBook
 from analyzer.prices.rows import Charge
 from analyzer.reports.reader import Reader
 from analyzer.text.layout import TextLayout
+from collector.store.database import Store
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY, Fleet, priced
 
 WEEK = Period(0, 168 * HOUR, "2026-W46", "UTC")
@@ -258,25 +259,19 @@ def test_a_charge_for_a_team_that_does_not_exist_is_found(tmp_path: Path) -> Non
     ]  # an internal list is made by the year
 
 
-def test_the_command_prints_a_table_that_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a person sees and what a machine reads are the same amounts."""
-    site(tmp_path)
-    assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb")]) == 0
-    shown = capsys.readouterr().out
-    assert "unmapped                           3.0         $7.80         $7.80         $0.00" in shown
-    assert "the platform bears $7.80:\ncharged $7.80 and $7.80 are the bill of $15.60" in shown
-    assert command(["2025-11-10", "--store", str(tmp_path / "store.duckdb"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert sum(line["charged_micros"] + line["difference_micros"] for line in told["charges"]) == 15_600_000
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the store of a site; nobody changes it."""
+    folder = tmp_path_factory.mktemp("charging")
+    site(folder)
+    return folder / "store.duckdb"
 
 
-def site(tmp_path: Path) -> None:
+def site(folder: Path) -> None:
     """Make a store of two GPUs, of which an unmapped run held one for three hours, with prices beside it."""
-    from collector.store.database import Store
-
-    fleet = Fleet(Store.open(tmp_path / "store.duckdb", memory_limit="500MB"))
-    settings = priced(tmp_path, H100_80GB=2.6)
-    (tmp_path / "gpuledger.toml").write_text('[analyzer]\nprices = "prices.toml"\n')
+    fleet = Fleet(Store.open(folder / "store.duckdb", memory_limit="500MB"))
+    settings = priced(folder, H100_80GB=2.6)
+    (folder / "gpuledger.toml").write_text('[analyzer]\nprices = "prices.toml"\n')
     for gpu in ("g1", "g2"):
         fleet.own("n1", [gpu], purchase_option="reserved")
         fleet.sample("n1", gpu, MONDAY, MONDAY + 3 * HOUR, energy_joules=18_000.0)
@@ -285,20 +280,29 @@ def site(tmp_path: Path) -> None:
     fleet.store.close()
 
 
-def test_a_period_without_an_hour_is_no_bill_of_nothing(tmp_path: Path) -> None:
+def test_the_command_prints_a_table_that_sums(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a person sees and what a machine reads are the same amounts."""
+    assert command(["2025-11-10", "--store", str(store)]) == 0
+    shown = capsys.readouterr().out
+    assert "unmapped                           3.0         $7.80         $7.80         $0.00" in shown
+    assert "the platform bears $7.80:\ncharged $7.80 and $7.80 are the bill of $15.60" in shown
+    assert command(["2025-11-10", "--store", str(store), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert sum(line["charged_micros"] + line["difference_micros"] for line in told["charges"]) == 15_600_000
+
+
+def test_a_period_without_an_hour_is_no_bill_of_nothing(store: Path) -> None:
     """Nothing booked is unknown: a file of no rows, or a bill of $0.00, would pass for a free month."""
-    site(tmp_path)
     with pytest.raises(LedgerError, match="no hour of 2025-09"):
-        command(["2025-09", "--store", str(tmp_path / "store.duckdb"), "--csv"])
+        command(["2025-09", "--store", str(store), "--csv"])
 
 
-def test_a_period_that_is_not_whole_says_so_beside_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_period_that_is_not_whole_says_so_beside_the_file(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who sends the file must know that the month is not all in it; the rows stay rows."""
-    site(tmp_path)
-    assert command(["2025-11", "--store", str(tmp_path / "store.duckdb"), "--csv"]) == 0
+    assert command(["2025-11", "--store", str(store), "--csv"]) == 0
     shown = capsys.readouterr()
     assert "of 720 hours of 2025-11 are in the ledger" in shown.err
     assert [*csv.DictReader(StringIO(shown.out))]
     assert "are in the ledger" not in shown.out
-    assert command(["2025-11", "--store", str(tmp_path / "store.duckdb")]) == 0
+    assert command(["2025-11", "--store", str(store)]) == 0
     assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
