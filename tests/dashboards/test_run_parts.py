@@ -1,18 +1,37 @@
 """The parts of a run's page: what they say of a real ledger."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from analyzer.interfaces.text.efficiency_text import service_rows
 from analyzer.interfaces.text.run_text import run_text
 from analyzer.reports.reader import Reader
-from analyzer.reports.run import FINDINGS_SHOWN, RunService
+from analyzer.reports.run import FINDINGS_SHOWN, RunDocument, RunService
 from analyzer.reports.run_timeline import Remembered, TimelineAsked, read_timeline
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
 from dashboards.pages.run_page import run_part
 from tests.analyzer.ledger.amounts_site import SERVE, TRAIN, site
+from tests.analyzer.ledger.fleet import Fleet
 from tests.analyzer.reports.test_run_head import RUNS, two_runs
 from tests.analyzer.small_site import small_site
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    """Yield the small site, analysed; these tests read it."""
+    made = small_site()
+    made.analyze()
+    with made.store:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def report() -> RunDocument:
+    """Return what is known of a service."""
+    with site().store.session() as session:
+        return Reader(session, Settings()).run(SERVE)
 
 
 def test_a_runs_page_tells_what_its_gpus_drew() -> None:
@@ -22,10 +41,8 @@ def test_a_runs_page_tells_what_its_gpus_drew() -> None:
     assert sections["Energy"] == [("drawn", "0.643 kWh at the GPUs")]
 
 
-def test_a_runs_page_and_its_text_rule_out_the_same() -> None:
+def test_a_runs_page_and_its_text_rule_out_the_same(fleet: Fleet) -> None:
     """Who reads that it is the loader asks on either whether it is not the disk."""
-    fleet = small_site()
-    fleet.analyze()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         runs = [finding.run_ids[0] for finding in reader.findings(reader.period(None)) if finding.state == "starved"]
@@ -58,10 +75,8 @@ def test_a_service_tells_what_it_served_and_what_nobody_knows_of_it() -> None:
     assert "SERVICE requests 12,936" in text
 
 
-def test_what_to_change_comes_before_the_evidence() -> None:
+def test_what_to_change_comes_before_the_evidence(fleet: Fleet) -> None:
     """The change of the largest loss that has one, with what it saves, leads to the finding it answers."""
-    fleet = small_site()
-    fleet.analyze()
     with fleet.store.session() as session:
         reader = Reader(session, Settings())
         found_in = reader.findings(reader.period(None))
@@ -94,10 +109,10 @@ def _served(**known: object) -> RunService:
         ({"requests": 2_000}, "not known: a part of its GPU time has no price"),
     ],
 )
-def test_what_a_service_costs_is_told_by_what_it_counts(known: dict[str, object], cost: str) -> None:
+def test_what_a_service_costs_is_told_by_what_it_counts(
+    report: RunDocument, known: dict[str, object], cost: str
+) -> None:
     """A split that nobody measured is not made up."""
-    with site().store.session() as session:
-        report = Reader(session, Settings()).run(SERVE)
     rows = dict(service_rows(report.model_copy(update={"service": _served(**known)})))
     assert rows["cost"] == cost
     assert rows["first token"] == "not reported"
