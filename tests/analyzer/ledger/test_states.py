@@ -17,12 +17,6 @@ LOST: dict[str, Any] = dict.fromkeys(IDLE)
 one_pass = OnePass()
 
 
-def _one_gpu() -> Fleet:
-    fleet = Fleet()
-    fleet.own("n1", ["G1"])
-    return fleet
-
-
 @one_pass
 def test_a_gpu_that_nobody_holds_is_free(fleet: Fleet) -> Iterator[None]:
     """Spare capacity is not waste; it has a word of its own."""
@@ -155,15 +149,22 @@ def test_idle_goes_before_starved(fleet: Fleet) -> Iterator[None]:
     assert states["starved", "preprocessing"] == 1_800_000
 
 
-def test_starved_needs_evidence_of_the_host() -> None:
+@one_pass
+def test_starved_needs_evidence_of_the_host(fleet: Fleet) -> Iterator[None]:
     """Low GPUs alone accuse nobody: without a host's figures the loss stays unexplained."""
-    fleet = _one_gpu()
+    fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T, T + HOUR)
     fleet.sample("n1", "G1", T, T + HOUR, **STALLED)
-    fleet.analyze()
+    yield
     assert fleet.states()["unexplained", None] == 1_800_000
+    assert "waiting for input" in _missing(fleet)
+
+
+def _missing(fleet: Fleet) -> dict[str, str]:
+    """Return what was missing of the fleet's run, by the rules that were not evaluated for it."""
+    told = "SELECT rule, missing FROM not_evaluated WHERE subject = ?"
     with fleet.store.session() as session:
-        assert ("waiting for input",) in session.rows("SELECT rule FROM not_evaluated")
+        return dict(session.rows(told, [f"{RUN}{fleet.names_end}"]))
 
 
 @one_pass
@@ -276,16 +277,15 @@ def test_failed_work_is_lost_but_idle_time_stays_idle(fleet: Fleet) -> Iterator[
     assert fleet.seen("would_be", "state = 'lost_work'") == ["productive"]
 
 
-def test_where_no_checkpoint_could_have_been_seen_nobody_knows_what_was_lost() -> None:
+@one_pass
+def test_where_no_checkpoint_could_have_been_seen_nobody_knows_what_was_lost(fleet: Fleet) -> Iterator[None]:
     """A month of DCGM's figures says nothing of disks: booking each failed run whole was thirty times too much."""
-    fleet = _one_gpu()
+    fleet.own("n1", ["G1"])
     fleet.hold(RUN, "n1", ["G1"], T, T + 2 * HOUR, exit_status="failed")
     fleet.sample("n1", "G1", T, T + 2 * HOUR)
-    fleet.analyze()
+    yield
     assert fleet.states() == {("productive", "compute"): 7_200_000}
-    with fleet.store.session() as session:
-        said = session.rows("SELECT subject, missing FROM not_evaluated WHERE rule = 'work lost'")
-    assert said == [(RUN, "what its hosts wrote to disk, or its own word of checkpoints")]
+    assert _missing(fleet)["work lost"] == "what its hosts wrote to disk, or its own word of checkpoints"
 
 
 @one_pass
