@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import HOUR, MINUTE, MONDAY, SECOND, Beside, Fleet
 
@@ -263,10 +265,11 @@ def test_a_replica_that_has_loaded_for_long_waits_for_requests(fleet: Fleet) -> 
     assert set(found) == {"starting", "headroom", "held_idle"}
 
 
-def test_a_load_is_the_same_however_its_rows_arrive() -> None:
+@pytest.mark.parametrize("size", [30, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_load_is_the_same_however_its_rows_arrive(size: int) -> None:
     """It takes longer than an hour looks ahead: each hour goes on from the one before, and no later word is missed.
 
-    One host tells all hour by hour; of the other, beside it, what its run computed comes after all else.
+    One host tells all in parts of about an hour; of the other, beside it, what its run computed comes after all else.
     """
     rows: list[tuple[str, Row]] = []
 
@@ -292,9 +295,9 @@ def test_a_load_is_the_same_however_its_rows_arrive() -> None:
     told = [(table, row) for table, row in rows if (table, row) not in known]
     hourly = sorted(told, key=lambda one: int(str(one[1]["started_at"])))
     late = sorted(hourly, key=lambda one: one[0] == "run_samples")
-    for first in range(0, len(told), 20):
+    for first in range(0, len(told), size):
         for fleet, order in zip(_two(in_parts), (hourly, late), strict=True):
-            for table, row in [*(known if first == 0 else ()), *order[first : first + 20]]:
+            for table, row in [*(known if first == 0 else ()), *order[first : first + size]]:
                 fleet.add(table, [row])
         in_parts.analyze()
     assert in_parts.rows() == at_once.rows()
