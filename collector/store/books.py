@@ -209,22 +209,24 @@ def mirror_findings(store: OpenStore) -> None:
     """
     if store.lake is None or store.hot is None:
         return
-    with store.hot_session() as session:
-        columns = columns_there(session)[store.hot]
     with store.turn, store.session() as session:
         with session.transaction():
             if booking.may_follow(session, store.hot):
-                _mirror_whole(session, store.hot, columns)
+                _mirror_whole(session, store.hot)
             said = [table for table in _SAID if session.rows(f"SELECT 1 FROM {store.hot}.{table} LIMIT 1")]
             _add_said(session, said, store.hot, "lake.books")
         with session.transaction():
             _add_said(session, _SAID.keys() & tables_with_rows(session, "books"), "lake.books", store.hot)
 
 
-def _mirror_whole(session: Session, hot: str, columns: Columns) -> None:
+def _mirror_whole(session: Session, hot: str) -> None:
+    there = tables_with_rows(session, "books")
     for table in WHOLE:
+        if table not in there and not session.rows(f"SELECT 1 FROM {hot}.{table} LIMIT 1"):
+            continue
+        columns = [column for column, *_ in session.rows(f"DESCRIBE {hot}.{table}")]
         # Hashed twice: what an even number of rows have in common would cancel out.
-        said = f"SELECT (count(*), bit_xor(hash(hash({', '.join(columns[table])})))) FROM {{}}.{table}"
+        said = f"SELECT (count(*), bit_xor(hash(hash({', '.join(columns)})))) FROM {{}}.{table}"
         if session.row(said.format(hot)) != session.row(said.format("lake.books")):
             booking.hold(session)
             delete(session, f"DELETE FROM lake.books.{table}")

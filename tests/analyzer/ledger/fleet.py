@@ -75,7 +75,7 @@ class Fleet:
         self._waiting, self._sizes = {}, {}
         if not sizes:
             return
-        with self._store.session() as session:
+        with self._store.session() as session, session.transaction():
             session.execute(
                 "INSERT INTO receipts SELECT b, 'test', 'test', b, '', 0, 0, 1, size "
                 "FROM (SELECT unnest($numbers::BIGINT[]) AS b, unnest($sizes::BIGINT[]) AS size)",

@@ -32,9 +32,10 @@ def generate(fleet: Fleet, seed: int, hosts: int) -> None:
             written = {"node": f"s{seed}n{host}", "device": "nvme0n1", "written_bytes": 0}
             spans = range(MONDAY, MONDAY + 2 * SPAN, 5 * MINUTE)
             rows["disk_samples"] += [written | {"started_at": at, "ended_at": at + MINUTE} for at in spans]
-    for table, values in rows.items():
-        if values:
-            fleet.add(table, values)
+    with fleet.together():
+        for table, values in rows.items():
+            if values:
+                fleet.add(table, values)
 
 
 def _host(draw: random.Random, node: str, rows: dict[str, list[dict[str, Any]]]) -> None:
