@@ -287,7 +287,9 @@ class ForeignProcess:
 
 def find_foreign_processes(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield a notice for each run beside whose processes those of others computed, by name."""
-    (select,) = statements("findings/health/foreign_processes.sql")
+    are_several, select = statements("findings/health/foreign_processes.sql")
+    if not session.row(are_several)[0]:
+        return
     found = [ForeignProcess(*row) for row in rows_of(session, span, select)]
     if any(process.computes(LIMITS) is None for process in found):
         missing = "neither SM shares nor CPU time of processes beside runs were reported"

@@ -166,9 +166,13 @@ def _unread_notices(of: UnreadTime, state: str) -> Iterator[Notice]:
         yield _of_service("unread", of, {"share": share, "state": state, "why": why})
 
 
+_SERVES = "SELECT 1 FROM runs WHERE stage = 'serving' LIMIT 1"  # on few sites; what is asked of them takes long to plan
+
+
 def find_service_notices(session: Session, span: Span) -> Iterator[Notice | Unjudged]:
     """Yield what is to be looked at, by service and rule, and what could not be judged for want of a signal."""
-    for figures in _figures(session, span):
+    is_serving = bool(session.rows(_SERVES))
+    for figures in _figures(session, span) if is_serving else ():
         for name, judge in SERVICE_RULES:
             said = judge(figures)
             if isinstance(said, str):
@@ -179,6 +183,8 @@ def find_service_notices(session: Session, span: Span) -> Iterator[Notice | Unju
     (unread,) = statements("findings/health/unread.sql")
     for service, team, run_ids, *sums, state in rows_of(session, span, unread, unread_ms=_UNREAD_LEAST_MS):
         yield from _unread_notices(UnreadTime(service, team, tuple(run_ids), *sums), state)
+    if not is_serving:
+        return
     (select,) = statements("findings/health/cold_starts.sql")
     for service, team, run_ids, *sums in rows_of(session, span, select, together_us=LIMITS.long_start_ms * 1000):
         starts = Starts(service, team, tuple(run_ids), *sums)

@@ -143,7 +143,11 @@ def failures(session: Session, end_us: int) -> Failures:
 
 def savings(session: Session, start_us: int, end_us: int, run_id: str | None = None) -> tuple[Saving, ...]:
     """Return the checkpoints of one run, or of all that train, in [start_us, end_us)."""
-    rows = _rows(session, "saving", start=start_us, end=end_us, run=run_id, others=list(NOT_TRAINING))
+    are_some, select = statements("measures/efficiency/saving.sql")
+    if not session.rows(are_some):
+        return ()
+    asked: dict[str, object] = {"start": start_us, "end": end_us, "run": run_id, "others": list(NOT_TRAINING)}
+    rows = session.rows(select, asked)
     return tuple(
         Saving(run, name, team, gpus, nodes, tuple(seen), tuple(named), *spent)
         for run, name, team, gpus, nodes, seen, named, *spent in rows

@@ -1,3 +1,8 @@
+-- Whether processes of several names were seen on one GPU in one hour: what follows takes long to plan.
+SELECT count(*) > 0 FROM (
+    SELECT 1 FROM notice_process_hours GROUP BY hour, gpu_uuid HAVING min(told_as) <> max(told_as)
+);
+
 -- What others' processes did on a GPU while a run held it by a better word than theirs, beside processes of its own.
 -- Whom the same scheduler put there shares it, on the host too where it knows no GPU; of a run whose own processes are
 -- not seen there, those of others may be the run itself by another name.

@@ -1,3 +1,6 @@
+-- Whether any run wrote one or told of one: few sites know of checkpoints, and what follows takes long to plan.
+SELECT 1 FROM checkpoints UNION ALL SELECT 1 FROM progress_amounts WHERE len(checkpoints) > 0 LIMIT 1;
+
 -- The checkpoints of runs in [$start, $end) and what they cost: of one run where $run names it, else of all.
 -- A run was restored where a later attempt worked that began after a checkpoint, or where a run that restarts it did.
 WITH marks AS (
