@@ -1,4 +1,4 @@
-"""A day without a collector: 4320 beats on a fake clock, a real spool, a real port that nobody listens on."""
+"""A day without a collector: 2160 beats on a fake clock, a real spool, a real port that nobody listens on."""
 
 import gc
 import random
@@ -31,10 +31,10 @@ from tests.agent.receiver import Receiver
 from tests.fake_clock import FakeClock
 
 ROOT = Path(__file__).parents[2]
-BEAT_SECONDS = 20.0
-BATCH_SECONDS = 60.0  # three beats, so that the day is done in seconds
-MOST_BYTES = 2_000_000
-HOUR = 180  # beats
+BEAT_SECONDS = 40.0
+BATCH_SECONDS = 120.0  # three beats, so that the day is done in seconds
+MOST_BYTES = 1_000_000
+HOUR = 90  # beats
 
 
 class CountingDisk(Disk):
