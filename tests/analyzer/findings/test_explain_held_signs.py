@@ -18,12 +18,15 @@ from analyzer.period import Calendar
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables
 from collector.store.session import Session
+from tests.analyzer.ledger.copies import OnePass
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 from tests.analyzer.small_site import IDLE, analysed_site
 from tests.analyzer.windows import stalled, window
 
 WEEK = Calendar().week_of(MONDAY)
 LIMITS = Thresholds()
+
+one_pass = OnePass()
 
 # A window in which nothing of what any rule looks for is to be seen.
 WELL: dict[str, Any] = {
@@ -254,19 +257,22 @@ def test_samples_that_are_rolled_up_say_the_same() -> None:
     assert len(marks["samples"]) == 3
 
 
-def test_a_pause_at_work_is_no_abandoned_gpu() -> None:
+@one_pass
+def test_a_pause_at_work_is_no_abandoned_gpu(fleet: Fleet) -> Iterator[None]:
     """Samples that were corrected since the booking show it: less idle in a row than the rule asks for."""
-    fleet = Fleet()
     fleet.own("n1", ["G0"])
     fleet.hold("slurm/alpha/1", "n1", ["G0"], MONDAY, MONDAY + 3 * HOUR)
     fleet.sample("n1", "G0", MONDAY, MONDAY + HOUR)
     fleet.sample("n1", "G0", MONDAY + HOUR, MONDAY + 3 * HOUR, **IDLE)
-    fleet.analyze()
+    yield
     with fleet.store.session() as session:
         found = findings(session, WEEK.start, WEEK.end)
-        (one,) = [each for each in found if each.state == "held_idle"]
+        (one,) = [each for each in found if each.cause == "abandoned"]
         before = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
-        session.execute("UPDATE gpu_samples SET sm_active_ratio = 0.5 WHERE started_at % ? = 0", [10 * MINUTE])
+        session.execute(
+            "UPDATE gpu_samples SET sm_active_ratio = 0.5 WHERE started_at % ? = 0 AND ends_with(node, ?)",
+            [10 * MINUTE, fleet.names_end],
+        )
         after = {sign.what: sign.holds for sign in argue(session, one, found, WEEK).signs}
     assert before == {"GPUs 1% active or less": True, "longest continuous": True}
     assert after == {"GPUs 1% active or less": True, "longest continuous": False}
@@ -288,22 +294,23 @@ def test_a_figure_is_called_the_limit_where_it_is_one(cause: str, full: dict[str
         assert ("<- the limit" in [line.verdict for line in said]) is is_limit, said
 
 
-def test_what_another_run_did_on_a_gpu_is_no_work_of_this_one() -> None:
+@one_pass
+def test_what_another_run_did_on_a_gpu_is_no_work_of_this_one(fleet: Fleet) -> Iterator[None]:
     """A sweep's first run works on a GPU, its second never does: that it was used before says nothing of the second."""
-    fleet = Fleet()
     fleet.own("n1", ["G0"])
     for number, values in enumerate(({}, IDLE)):
         begin = MONDAY + 2 * number * HOUR
         fleet.hold(f"slurm/alpha/{number}", "n1", ["G0"], begin, begin + 2 * HOUR, name="sweep")
         fleet.sample("n1", "G0", begin, begin + 2 * HOUR, **values)
-    fleet.analyze()
+    yield
     with fleet.store.session() as session:
         found = findings(session, WEEK.start, WEEK.end)
         (unused,) = [one for one in found if one.cause == "never_used"]
         before = {sign.what: sign.holds for sign in argue(session, unused, found, WEEK).signs}
         session.execute(
-            "UPDATE gpu_samples SET sm_active_ratio = 0.4 WHERE started_at >= ? AND started_at < ?",
-            [MONDAY + 3 * HOUR, MONDAY + 4 * HOUR],
+            "UPDATE gpu_samples SET sm_active_ratio = 0.4 WHERE started_at >= ? AND started_at < ? "
+            "AND ends_with(node, ?)",
+            [MONDAY + 3 * HOUR, MONDAY + 4 * HOUR, fleet.names_end],
         )
         after = {sign.what: sign.holds for sign in argue(session, unused, found, WEEK).signs}
     assert before == {"GPUs 1% active or less": True, "longest continuous": True, "work, over 5%": True}

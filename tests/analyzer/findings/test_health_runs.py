@@ -22,18 +22,15 @@ from analyzer.findings.health.runs import (
 )
 from tests.analyzer.findings.health_fleets import (
     GB,
-    NODES,
     UNTIL,
     WELL,
-    gpus,
     hosts,
     not_judged,
     noticed,
     own_notices,
     train,
-    well,
 )
-from tests.analyzer.ledger.copies import OnePass
+from tests.analyzer.ledger.copies import OnePass, made_once
 from tests.analyzer.ledger.fleet import DAY, HOUR, MINUTE, MONDAY, Fleet
 
 one_pass = OnePass(lambda store, _: store.analyze(UNTIL))
@@ -157,13 +154,20 @@ def test_a_service_may_fill_its_memory(fleet: Fleet) -> Iterator[None]:
     assert own_notices(fleet, "run/hbm_headroom") == []
 
 
-def test_memory_without_a_size_is_not_judged() -> None:
-    """79 GB is little of a B200."""
+@made_once
+def dumb() -> Fleet:
+    """Return a GPU that trains, of which neither its size nor GPM is told, analysed."""
     fleet = Fleet()
     fleet.own("n1", ["n1-a"])
-    fleet.sample("n1", "n1-a", MONDAY, UNTIL, **WELL)
+    fleet.sample("n1", "n1-a", MONDAY, UNTIL, **WELL | {"sm_active_ratio": None, "tensor_active_ratio": None})
     train(fleet, ["n1-a"])
-    assert len(not_judged(fleet, "run/hbm_headroom")) == 1
+    fleet.analyze(UNTIL)
+    return fleet
+
+
+def test_memory_without_a_size_is_not_judged() -> None:
+    """79 GB is little of a B200."""
+    assert len(not_judged(dumb(), "run/hbm_headroom")) == 1
 
 
 @one_pass
@@ -197,9 +201,7 @@ def test_busy_sms_alone_are_no_fp32(pipes: Pipes, confidences: list[str]) -> Non
 
 def test_gpus_without_gpm_are_not_judged() -> None:
     """One line for the kind of GPU, not one for each run."""
-    dumb: dict[str, Any] = {"sm_active_ratio": None, "tensor_active_ratio": None}
-    fleet = well({gpu: dumb for node in NODES for gpu in gpus(node)})
-    assert not_judged(fleet, "run/mixed_precision") == [
+    assert not_judged(dumb(), "run/mixed_precision") == [
         "no SM and tensor activity of H100-80GB (GPM is Hopper's and newer)"
     ]
 
