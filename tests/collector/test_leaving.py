@@ -10,15 +10,15 @@ from tests.waiting import PATIENCE_SECONDS
 ROOT = Path(__file__).parents[2]
 BUSY = """
 import sys, threading, time, duckdb
+from collector.http.server import _leave_the_busy
 asked = threading.Event()
 def work():
-    store = duckdb.connect()
+    store = duckdb.connect(config={"threads": 1})
     asked.set()
     store.execute("SELECT count(*) FROM range(300000000) a, range(100) b WHERE a.range * b.range % 7 = 3").fetchall()
 threading.Thread(target=work, name=sys.argv[1], daemon=True).start()
 asked.wait()
 time.sleep(0.3)
-from collector.http.server import _leave_the_busy
 _leave_the_busy(0)
 """
 
