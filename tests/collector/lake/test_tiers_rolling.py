@@ -11,7 +11,19 @@ from collector.lake.tiers import Span, merged_sql, overlaps, told_sql
 from collector.store.database import Store
 from collector.tier_tables import tier_tables, tiered
 from tests.campaign import examples
-from tests.collector.lake.tiers_samples import HOUR, ROWS, SECOND, Row, add, roll, rolled, sample, store_with, tier_rows
+from tests.collector.lake.tiers_samples import (
+    HOUR,
+    ROWS,
+    SECOND,
+    Row,
+    add,
+    anew,
+    roll,
+    rolled,
+    sample,
+    store_with,
+    tier_rows,
+)
 
 GPU = tiered("gpu_samples")
 
@@ -154,12 +166,13 @@ def test_order_does_not_matter(count: int) -> None:
     def holds(rows: list[Row], chance: random.Random) -> None:
         shuffled = list(rows)
         chance.shuffle(shuffled)
-        with store_with(rows) as session:
-            expected = (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours"))
-        with store_with(shuffled) as session:
-            assert (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours")) == expected
+        anew(session, rows)
+        expected = (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours"))
+        anew(session, shuffled)
+        assert (rolled(session, "gpu_minutes", hours=2), tier_rows(session, "gpu_hours")) == expected
 
-    holds()
+    with store_with([]) as session:
+        holds()
 
 
 @pytest.mark.parametrize("count", examples(30, here=8))
@@ -170,14 +183,15 @@ def test_hours_from_minutes_are_hours_from_samples(count: int) -> None:
     @given(st.lists(ROWS, max_size=12))
     def holds(rows: list[Row]) -> None:
         hour = Span(HOUR, HOUR + HOUR_US)
-        with store_with(rows) as session:
-            from_minutes = [row for row in rolled(session, "gpu_hours") if row["started_at"] == HOUR]
-            overlapping = overlaps(session, GPU, hour)
-            session.execute("DELETE FROM gpu_hours")
-            session.execute(f"INSERT INTO gpu_hours BY NAME {told_sql(GPU, hour, HOUR_US, overlapping=overlapping)}")
-            assert tier_rows(session, "gpu_hours") == from_minutes
+        anew(session, rows)
+        from_minutes = [row for row in rolled(session, "gpu_hours") if row["started_at"] == HOUR]
+        overlapping = overlaps(session, GPU, hour)
+        session.execute("DELETE FROM gpu_hours")
+        session.execute(f"INSERT INTO gpu_hours BY NAME {told_sql(GPU, hour, HOUR_US, overlapping=overlapping)}")
+        assert tier_rows(session, "gpu_hours") == from_minutes
 
-    holds()
+    with store_with([]) as session:
+        holds()
 
 
 @pytest.mark.parametrize("count", examples(15, here=6))
@@ -188,17 +202,18 @@ def test_how_an_hour_is_parted_does_not_matter(count: int) -> None:
     @given(st.lists(ROWS, max_size=12), st.integers(1, 59))
     def holds(rows: list[Row], minute: int) -> None:
         edge, hour = HOUR + minute * MINUTE_US, Span(HOUR, HOUR + HOUR_US)
-        with store_with(rows) as session:
-            whole = rolled(session, "gpu_minutes")
-            overlapping = overlaps(session, GPU, hour)
-            session.execute("DELETE FROM gpu_minutes")
-            for part in (Span(HOUR, edge), Span(edge, hour.end)):
-                session.execute(
-                    f"INSERT INTO gpu_minutes BY NAME {told_sql(GPU, part, MINUTE_US, overlapping=overlapping)}"
-                )
-            assert tier_rows(session, "gpu_minutes") == whole
+        anew(session, rows)
+        whole = rolled(session, "gpu_minutes")
+        overlapping = overlaps(session, GPU, hour)
+        session.execute("DELETE FROM gpu_minutes")
+        for part in (Span(HOUR, edge), Span(edge, hour.end)):
+            session.execute(
+                f"INSERT INTO gpu_minutes BY NAME {told_sql(GPU, part, MINUTE_US, overlapping=overlapping)}"
+            )
+        assert tier_rows(session, "gpu_minutes") == whole
 
-    holds()
+    with store_with([]) as session:
+        holds()
 
 
 @pytest.mark.parametrize("count", examples(15, here=6))
@@ -213,15 +228,16 @@ def test_integers_of_samples_that_do_not_overlap_are_all_there(count: int) -> No
             for number, row in enumerate(rows)
             for length in [row["ended_at"] - row["started_at"]]  # type: ignore[operator]
         ]
-        with store_with(apart) as session:
-            rolled(session, "gpu_hours", hours=2)
-            for column in ("pcie_receive_bytes", "xid_events"):
-                (told,) = session.row(f"SELECT sum({column}) FROM gpu_samples")
-                assert session.row(f"SELECT sum({column}) FROM gpu_minutes") == (told,)
-            (joules,) = session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_samples")
-            assert session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_hours") == (joules,)
+        anew(session, apart)
+        rolled(session, "gpu_hours", hours=2)
+        for column in ("pcie_receive_bytes", "xid_events"):
+            (told,) = session.row(f"SELECT sum({column}) FROM gpu_samples")
+            assert session.row(f"SELECT sum({column}) FROM gpu_minutes") == (told,)
+        (joules,) = session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_samples")
+        assert session.row("SELECT sum(round(1e6 * energy_joules)::BIGINT) FROM gpu_hours") == (joules,)
 
-    holds()
+    with store_with([]) as session:
+        holds()
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def add(session: Session, rows: Iterable[Row], table: str = "gpu_samples") -> No
         session.insert(table, pa.Table.from_pylist(alike))
 
 
+def anew(session: Session, rows: Iterable[Row]) -> None:
+    """Put these rows into gpu_samples in the place of all that it and its tiers have, for the next example of many."""
+    for table in ("gpu_samples", "gpu_minutes", "gpu_hours"):
+        session.execute(f"DELETE FROM {table}")
+    add(session, rows)
+
+
 def roll(session: Session, hours: Span, name: str = "gpu_samples") -> int:
     """Roll up one table, as the job does; return how many minutes' rows there are."""
     for portion in planned(session, tiered(name), hours):
