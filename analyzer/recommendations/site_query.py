@@ -173,7 +173,9 @@ class SiteQuery:
     def _rows(self, name: str) -> list[tuple[Any, ...]]:
         if name in SAMPLED - self.looks:
             return []
-        (select,) = statements(f"recommendations/{name}.sql")
+        *whether, select = statements(f"recommendations/{name}.sql")
+        if not all(self._asked(each, self.start_us, self.end_us) for each in whether):
+            return []
         return self._asked(select, self.start_us, self.end_us)
 
     def _asked(self, select: str, start_us: int, end_us: int) -> list[tuple[Any, ...]]:

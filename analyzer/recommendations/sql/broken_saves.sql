@@ -1,3 +1,6 @@
+-- Whether any work was lost: what follows takes long to plan.
+SELECT 1 FROM ledger WHERE hour >= $start AND hour < $end AND state = 'lost_work' LIMIT 1;
+
 -- Runs of which half of the failed attempts or more ended in the middle of a save, as the ledger takes it: one that
 -- reaches into the attempt's last minute was broken off, be it seen by a dip or by what the run itself wrote in a burst
 -- (ledger/lost_from.sql, ledger/watched.sql).
