@@ -5,27 +5,30 @@ from contextlib import suppress
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus) is started once.
+# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus; the code, parsed) is made
+# once.
 TOGETHER = (
-    "tests/dashboards/grafana/",
-    "tests/collector/registry/",
-    "tests/collector/schedulers/slurm/",
-    "tests/collector/tenancy/",
+    ("tests/dashboards/grafana/",),
+    ("tests/collector/registry/",),
+    ("tests/collector/schedulers/slurm/",),
+    ("tests/collector/tenancy/",),
+    tuple(f"tests/test_{name}.py" for name in ("architecture", "declared", "reach", "secrets", "waiting", "words")),
 )
 _WAITING_MOST = 2  # a worker begins a test when it knows the next one, or that there is none
 
 
 def unit(nodeid: str) -> str:
-    """Return what one worker takes at a time: the file of a test, or the folder that is to stay together."""
+    """Return what one worker takes at a time: the file of a test, or the first of those that are to stay together."""
     path = nodeid.partition("::")[0]
-    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+    return next((paths[0] for paths in TOGETHER if path.startswith(paths)), path)
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
     """Deals out units.
 
-    As xdist has it, a test in which a worker dies is given to the next worker, which dies of it, and so on; and a
-    worker that comes late waits for ever with a unit of one test, so that the run does not end.
+    As xdist has it, a test in which a worker dies is given to the next worker, which dies of it, and so on; a worker
+    that comes late waits for ever with a unit of one test, so that the run does not end; and one that has not collected
+    yet is given tests, which ends the run.
     """
 
     def remove_node(self, node: WorkerController) -> str | None:
@@ -47,7 +50,11 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist is not typed
         return unit(nodeid)
 
     def _reschedule(self, node: WorkerController) -> None:
-        while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= _WAITING_MOST:
+        while (
+            node in self.registered_collections
+            and not node.shutting_down
+            and self._pending_of(self.assigned_work[node]) <= _WAITING_MOST
+        ):
             super()._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
