@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import psycopg
 
@@ -29,7 +28,7 @@ class Postgres:
 
     def __init__(self, *, quick: bool = True) -> None:
         self._bin = binaries()
-        self._as = _unprivileged()
+        self._user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         # Not in pytest's own folder within, which another user cannot enter.
         self.directory = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
         (self.port,) = free_ports(1)
@@ -38,8 +37,8 @@ class Postgres:
         self._names = 0
 
     def __enter__(self) -> "Postgres":
-        if self._as:
-            os.chown(self.directory, self._as["user"], self._as["group"])
+        if self._user is not None:
+            os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
         self._run("initdb", "-D", str(self.directory / "data"), "-A", "trust", "-U", USER, "-N", "--no-locale")
         self.start()
         return self
@@ -60,11 +59,7 @@ class Postgres:
         ]  # in its folder; one that is killed leaves the others
         with (self.directory / "log").open("ab") as log:
             self._server = subprocess.Popen(
-                [self._bin / "postgres", *flags, *only_loopback],
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                **self._as,
+                self._as_user("postgres", *flags, *only_loopback), stdout=log, stderr=log, start_new_session=True
             )
         until(self._answers, "PostgreSQL answers")
 
@@ -99,8 +94,18 @@ class Postgres:
         return True
 
     def _run(self, command: str, *arguments: str) -> None:
-        done = subprocess.run([self._bin / command, *arguments], capture_output=True, text=True, **self._as)
+        done = subprocess.run(self._as_user(command, *arguments), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+    def _as_user(self, command: str, *arguments: str) -> list[str]:
+        """Return a command of that user; to start one by its number Python forks, and a worker is too large for that.
+
+        What a worker has mapped and never touched may be more than the machine has, of which Linux makes no copy.
+        """
+        line = [str(self._bin / command), *arguments]
+        if self._user is None:
+            return line
+        return ["setpriv", f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups", *line]
 
 
 def binaries() -> Path:
@@ -114,13 +119,6 @@ def binaries() -> Path:
     if not found and on_path is None:
         raise FileNotFoundError("no PostgreSQL server is installed; make services installs it")
     return (found[-1] if found else Path(str(on_path))).parent
-
-
-def _unprivileged() -> dict[str, Any]:
-    if os.geteuid() != 0:
-        return {}
-    user = pwd.getpwnam("postgres")
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
 def _children(pid: int) -> list[int]:
