@@ -5,14 +5,17 @@ from contextlib import suppress
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus; the code, parsed) is made
-# once.
+# Each of these is one worker's: what their tests share (a Slurm, a PostgreSQL, a Prometheus, a browser, parsed code)
+# is made once.
+_BROWSER = ("axe", "browser", "first_hour", "odd_names", "pictures", "reach", "sign_in", "site_browser")
+_CODE = ("architecture", "declared", "reach", "secrets", "waiting", "words")
 TOGETHER = (
     ("tests/dashboards/grafana/",),
     ("tests/collector/registry/",),
     ("tests/collector/schedulers/slurm/",),
     ("tests/collector/tenancy/",),
-    tuple(f"tests/test_{name}.py" for name in ("architecture", "declared", "reach", "secrets", "waiting", "words")),
+    (*(f"tests/dashboards/test_{name}.py" for name in _BROWSER), "tests/test_browser_thread.py"),
+    tuple(f"tests/test_{name}.py" for name in _CODE),
 )
 _WAITING_MOST = 2  # a worker begins a test when it knows the next one, or that there is none
 

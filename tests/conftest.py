@@ -32,6 +32,7 @@ _FAILED = pytest.StashKey[bool]()
 ALLOCATOR = "*-linux-gnu/libtcmalloc_minimal.so.4"
 # Files of these begin first: one that takes minutes must not be the last, with the other workers idle.
 LONG = (
+    "dashboards",
     "collector/schedulers/slurm",
     "analyzer/ledger",
     "collector/tenancy",
