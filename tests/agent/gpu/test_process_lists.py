@@ -7,7 +7,7 @@ import pytest
 
 from agent.gpu.nvidia.instruments import process_entries
 from tests.agent.gpu.conftest import Host
-from tests.agent.gpu.fake.build import MIB
+from tests.agent.gpu.fake.build import MIB, NOBODY
 from tests.agent.gpu.test_processes import held
 
 UNKNOWN = 2**64 - 1
@@ -109,7 +109,7 @@ def test_entries_of_a_size_that_nobody_knows_are_no_holders(host: Host, size: in
     host.read()
     host.scenario.gpu(0, processes="7:4096,8:4096", process_entry_bytes=size)
     told = host.read()
-    assert [each["pid"] for each in told["processes"] if each["gpu_uuid"].startswith("GPU-00000000")] == [4711]
+    assert [each["pid"] for each in told["processes"] if each["gpu_uuid"].startswith("GPU-00000000")] == [NOBODY]
     assert any("ComputeRunningProcesses" in name for name in told["unreadable"])
 
 
