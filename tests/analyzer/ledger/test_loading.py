@@ -305,3 +305,25 @@ def test_a_load_is_the_same_however_its_rows_arrive(size: int) -> None:
 
 def _two(store: Fleet) -> tuple[Beside, Beside]:
     return Beside(store, "~hourly"), Beside(store, "~late")
+
+
+@pytest.mark.parametrize("table", ["disk_samples", pytest.param("run_samples", marks=pytest.mark.soak)])
+def test_what_is_read_beyond_an_hour_says_late_that_the_hour_before_was_starting(table: str) -> None:
+    """It reads until ten minutes before the hour, and from two minutes after it on: a pause, of which nobody knew yet."""
+    values = dict(READS)[table](MINUTE // 1000) if table == "disk_samples" else {"run_id": RUN, "cpu_seconds": 90.0}
+    ledgers = []
+    for is_late in (False, True):
+        fleet = Fleet()
+        fleet.own("n1", ["G1"])
+        fleet.hold(RUN, "n1", ["G1"], T + 30 * MINUTE, T + 4 * HOUR)
+        fleet.sample("n1", "G1", T, T + 90 * MINUTE, **_still(True, GB))
+        fleet.sample("n1", "G1", T + 90 * MINUTE, T + 4 * HOUR)
+        _tell(fleet, table, T + 30 * MINUTE, T + 50 * MINUTE, **values)
+        if is_late:
+            fleet.analyze()
+            assert _minutes(fleet)["starting"] == 20
+        _tell(fleet, table, T + 62 * MINUTE, T + 90 * MINUTE, **values)
+        fleet.analyze()
+        assert _minutes(fleet)["starting"] == 60
+        ledgers.append(fleet.rows())
+    assert ledgers[0] == ledgers[1]
