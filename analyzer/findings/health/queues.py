@@ -119,11 +119,15 @@ def _why(wait: Wait, hosts: Sequence[Free], gpus_per_host: int) -> Why | None:
 def _of_queue(
     queue: str, why: Why, runs: Mapping[Wait, Sequence[int]], site: Site, limits: NoticeLimits
 ) -> Iterator[Notice]:
-    hours = sorted({hour for each in runs.values() for hour in each})
-    idle = sum(_idle(why, [wait for wait, when in runs.items() if hour in when], site, hour) for hour in hours)
+    waits_at = {
+        hour: [wait for wait, when in runs.items() if hour in when]
+        for hour in {at for each in runs.values() for at in each}
+    }
+    there = {hour: _could_have_had(waits, site, hour) for hour, waits in sorted(waits_at.items())}
+    idle = sum(_idle(why, waits_at[hour], hosts) for hour, hosts in there.items())
     if idle < limits.waited_gpu_hours:
         return
-    worst = max(hours, key=lambda hour: (sum(host.free + host.kept for host in site.free.get(hour, ())), -hour))
+    most = max(there.values(), key=lambda hosts: sum(host.free + host.kept for host in hosts))  # the first such hour
     told = all(wait.reason is not None for wait in runs)
     rule, reasons = f"fleet/fragmentation/{why}", sorted({wait.reason or "nothing" for wait in runs})
     yield noticed(
@@ -133,7 +137,7 @@ def _of_queue(
         key=(rule, queue if told else f"{queue} untold"),
         evidence=(
             EvidenceLine("waiting", f"{sum(len(each) for each in runs.values()):,} run-hours", "in whole hours"),
-            EvidenceLine("free at the peak", _by_host(site.free.get(worst, ()), why)),
+            EvidenceLine("free at the peak", _by_host(most, why)),
             EvidenceLine("reason, from the scheduler", some(reasons)),
         ),
         confidence="high" if told and why == "pieces" else "medium" if told else "low",
@@ -141,10 +145,15 @@ def _of_queue(
     )
 
 
-def _idle(why: Why, waits: Sequence[Wait], site: Site, hour: int) -> int:
-    """Return how many GPUs stood free for these runs in one hour: no more than they asked for, each GPU once."""
+def _could_have_had(waits: Sequence[Wait], site: Site, hour: int) -> list[Free]:
+    """Return the hosts with free GPUs that any of these runs could have had in one hour, each once, by name."""
     hosts = {host.node: host for wait in waits for host in site.hosts(wait, hour)}
-    there = sum(host.free + (host.kept if why == "kept" else 0) for host in hosts.values())
+    return [hosts[node] for node in sorted(hosts)]
+
+
+def _idle(why: Why, waits: Sequence[Wait], hosts: Sequence[Free]) -> int:
+    """Return how many GPUs stood free for these runs in one hour: no more than they asked for, each GPU once."""
+    there = sum(host.free + (host.kept if why == "kept" else 0) for host in hosts)
     return min(there, sum(wait.gpus for wait in waits))
 
 

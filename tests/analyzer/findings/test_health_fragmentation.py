@@ -49,6 +49,19 @@ def test_gpus_in_pieces_are_noticed() -> None:
     assert notice.evidence[1].seen == "1 on n1, 1 on n2, 1 on n3, 1 on n4"
 
 
+def test_the_evidence_names_the_queue_s_own_hosts() -> None:
+    """Another queue's host is free too, at another hour even more so: nobody who waits here could have had it."""
+    fleet = Fleet()
+    hosts(into=fleet)
+    for number, node in enumerate(NODES[:3]):
+        train(fleet, [f"{node}-a"], f"slurm/alpha/2{number}", "small", queue="wide")
+    train(fleet, gpus(NODES[3]), "slurm/alpha/3", "other", queue="other", until=MONDAY + HOUR)
+    row = {"run_id": "slurm/alpha/7", "name": "wide", "submitted_at": MONDAY, "requested_gpus": 2, "queue": "wide"}
+    fleet.add("allocations", [row | {"pending_reason": "Resources", "scheduler": "slurm"}])
+    (notice,) = noticed(fleet, RULE)
+    assert notice.evidence[1].seen == "1 on n1, 1 on n2, 1 on n3"
+
+
 @one_pass
 def test_who_waits_for_something_else_is_not_meant(fleet: Fleet) -> Iterator[None]:
     """No packing helps a run that waits for another, or for its quota."""

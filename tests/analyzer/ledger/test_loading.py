@@ -309,7 +309,7 @@ def _two(store: Fleet) -> tuple[Beside, Beside]:
 
 @pytest.mark.parametrize("table", ["disk_samples", pytest.param("run_samples", marks=pytest.mark.soak)])
 def test_what_is_read_beyond_an_hour_says_late_that_the_hour_before_was_starting(table: str) -> None:
-    """It reads until ten minutes before the hour, and from two minutes after it on: a pause, of which nobody knew yet."""
+    """It reads until ten minutes before the hour, and from two minutes after it on: so far it was a pause."""
     values = dict(READS)[table](MINUTE // 1000) if table == "disk_samples" else {"run_id": RUN, "cpu_seconds": 90.0}
     ledgers = []
     for is_late in (False, True):
