@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.agent.gpu.conftest import Host
+from tests.agent.gpu.fake.build import NOBODY
 
 
 def held(host: Host) -> list[dict[str, Any]]:
@@ -30,7 +31,7 @@ def test_an_idle_gpu_has_no_processes(host: Host) -> None:
 def test_an_old_driver_lists_processes_in_the_older_form(host: Host) -> None:
     """The binding's unversioned call fails on drivers before 510 with an exception of another family."""
     host.scenario.fail("nvmlDeviceGetComputeRunningProcesses_v3", 13)
-    assert [each["pid"] for each in held(host)] == [4711]
+    assert [each["pid"] for each in held(host)] == [NOBODY]
     held(host)
     assert host.calls("nvmlDeviceGetComputeRunningProcesses_v3") == 2
 
@@ -43,10 +44,15 @@ def test_clients_of_mps_hold_the_gpu_too(host: Host) -> None:
 
 def test_sm_time_of_before_the_agent_is_not_believed(host: Host) -> None:
     """Asked from the beginning, the driver answers with samples of any age."""
-    host.scenario.gpu(0, process_utilization="500:4711:99")
-    assert shares(host) == {4711: None}
-    host.scenario.gpu(0, process_utilization="500:4711:99,600:4711:40,700:4711:60,800:4711:3000")
-    assert shares(host) == {4711: 0.5}
+    host.scenario.gpu(0, process_utilization=f"500:{NOBODY}:99")
+    assert shares(host) == {NOBODY: None}
+    host.scenario.gpu(
+        0,
+        process_utilization=",".join(
+            f"{at}:{NOBODY}:{sm}" for at, sm in ((500, 99), (600, 40), (700, 60), (800, 3000))
+        ),
+    )
+    assert shares(host) == {NOBODY: 0.5}
 
 
 def test_a_holder_that_the_driver_leaves_out_was_idle(host: Host) -> None:
@@ -68,7 +74,7 @@ def test_processes_that_cannot_be_told_apart_are_unknown(host: Host) -> None:
 def test_no_answer_about_sm_time_is_unknown_and_not_zero(host: Host) -> None:
     """The binding raises an error of code 0 where the driver has nothing to tell; that is no failure either."""
     shares(host)
-    assert shares(host) == {4711: None}
+    assert shares(host) == {NOBODY: None}
     assert host.read()["failures"] == {}
 
 
@@ -77,4 +83,4 @@ def test_processes_are_listed_as_often_as_they_are_wanted(host: Host) -> None:
     host.process_seconds = 10
     listed = [host.read(seconds=1) and host.calls("nvmlDeviceGetComputeRunningProcesses_v3") for _ in range(21)]
     assert len(set(listed)) == 3
-    assert [each["pid"] for each in held(host)] == [4711]
+    assert [each["pid"] for each in held(host)] == [NOBODY]
