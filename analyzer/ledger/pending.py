@@ -264,10 +264,9 @@ def oldest_mark(session: Session) -> int:
 def find_due(session: Session, versions: Versions, limits: Thresholds) -> None:
     """Fill `due` (gid, hour_ms) with what must be made anew; see the head of this module."""
     session.execute("CREATE OR REPLACE TEMP TABLE touched (gid BIGINT, first_hour BIGINT, last_hour BIGINT)")
-    run_sql(session, "ledger/whole.sql", rules=versions.rules, prices=versions.prices)
     if _is_any_booked(session):
         _find_touched(session, limits)
-    run_sql(session, "ledger/due.sql")
+    run_sql(session, "ledger/due.sql", rules=versions.rules, prices=versions.prices)
     session.execute("DELETE FROM due WHERE hour_ms * 1000 < ?", [first_judgeable(session)])
     session.execute("DELETE FROM due WHERE hour_ms + 3600000 <= (SELECT coalesce(min(from_ms), 0) FROM owned)")
     run_sql(session, "ledger/holds.sql", from_us=_first_due_us(session))
