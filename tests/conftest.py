@@ -58,12 +58,18 @@ settings.load_profile("house")
 def _nothing_outside_the_test(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Agents of tests leave no file and no socket where an installed one has them; a test sets its own.
 
+    Their sysfs has no cgroups: a job of the Slurm that another test runs held a GPU of the fake driver, now and then.
     What is temporary, that of commands and browsers too, lies in the run's folder, and goes with it.
     """
     os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
     tempfile.tempdir = None
     for setting in ("STATE", "KEY_FILE", "PROGRESS", "CONTROL"):
         os.environ.setdefault(f"GPULEDGER_AGENT_{setting}", "")
+    sysfs = tmp_path_factory.mktemp("sys")
+    for each in Path("/sys").iterdir():
+        if each.name != "fs":
+            (sysfs / each.name).symlink_to(each)
+    os.environ.setdefault("GPULEDGER_AGENT_SYS", str(sysfs))
 
 
 @pytest.fixture(scope="session", autouse=True)

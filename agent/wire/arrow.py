@@ -69,16 +69,15 @@ def message(table: Table, columns: Mapping[str, ColumnValues]) -> tuple[int, byt
 
 
 def columns_of(table: Table, rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
-    """Turn rows into columns; what a row lacks is None.
+    """Turn rows into the columns that any of them has; what a row lacks is None.
 
     Raises:
         EnvelopeError: a row has a column that the table does not know.
     """
-    known = set(table.names)
-    for row in rows:
-        if not row.keys() <= known:
-            raise EnvelopeError(f"table {table.name} has no column {min(row.keys() - known)}")
-    return {name: [row.get(name) for row in rows] for name in table.names}
+    told = set().union(*rows)
+    if strangers := told.difference(table.names):
+        raise EnvelopeError(f"table {table.name} has no column {min(strangers)}")
+    return {name: [row.get(name) for row in rows] for name in table.names if name in told}
 
 
 @cache

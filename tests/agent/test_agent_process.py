@@ -52,6 +52,13 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
         agent.communicate()
 
 
+def test_no_agent_of_a_test_sees_the_jobs_of_another_test() -> None:
+    """A Slurm that a test runs keeps its jobs in the cgroups of this machine, where an agent finds what holds a GPU."""
+    sysfs = Path(os.environ["GPULEDGER_AGENT_SYS"])
+    assert (sysfs / "class").is_dir()
+    assert not (sysfs / "fs").exists()
+
+
 def wait_for(receiver: Receiver, batches: int) -> None:
     """Wait until the receiver has been sent this many bodies."""
     until(lambda: len(receiver.bodies) >= batches, f"{batches} batches", more=lambda: len(receiver.bodies))
