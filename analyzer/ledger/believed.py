@@ -12,6 +12,7 @@ find out in each statement who is believed took longer than what was asked. What
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from agent.wire.tables import TABLES
@@ -179,20 +180,22 @@ def _is_doubted(session: Session, place: str) -> bool:
     return bool(each) and bool(session.rows(f"{' UNION ALL '.join(each)} LIMIT 1"))
 
 
-_MAY_BE_UNWRITTEN = declared().keys() - {"receipts", "markers"}
+@cache
+def _may_be_unwritten() -> frozenset[str]:
+    return frozenset(declared().keys() - {"receipts", "markers"})
 
 
 def _unwritten(session: Session, path: str, _: object = None) -> frozenset[str]:
     """Return the tables of the lake into which nobody has ever written a row; none where there is no lake."""
     if _places(path)[0] != _LAKE:
         return frozenset()
-    return frozenset(_MAY_BE_UNWRITTEN - tables_with_rows(session, "main"))
+    return _may_be_unwritten() - tables_with_rows(session, "main")
 
 
 def _hiding(_: str, unwritten: frozenset[str]) -> Iterator[str]:
     for table in sorted(unwritten):
         yield f"CREATE OR REPLACE VIEW {_WRITTEN}.{table} AS {nothing_of(table)}"
-    for table in sorted(_MAY_BE_UNWRITTEN - unwritten):
+    for table in sorted(_may_be_unwritten() - unwritten):
         yield f"DROP VIEW IF EXISTS {_WRITTEN}.{table}"
 
 
@@ -205,7 +208,7 @@ def _standing_views(path: str, made_of: _MadeOf) -> Iterator[str]:
     shown = dict(_views(place, own)) | {table: nothing_of(table) for table in sorted(made_of.unwritten)}
     for table, sql in shown.items():
         yield f"CREATE OR REPLACE VIEW {_BEFORE}.{table} AS {sql}"
-    for table in sorted(_MAY_BE_UNWRITTEN - shown.keys()):
+    for table in sorted(_may_be_unwritten() - shown.keys()):
         yield f"DROP VIEW IF EXISTS {_BEFORE}.{table}"
     for name in _BELIEF.keys() - {"names_believed", "heard"}:  # which the views name: the others only take memory
         yield f"DROP TABLE {own}{name}"

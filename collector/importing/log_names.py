@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
-from agent.wire.bounded import EXPOSED, exposed_labels
 from agent.wire.units import DAY_US, SECOND_US
 from collector.prometheus.names import catalogue
 
@@ -134,33 +133,6 @@ def meaning_of(name: str) -> Meaning | None:
                 meant = "memory_used_bytes" if is_size and column == "memory_utilization_ratio" else column
                 return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said) or usual == "ratio")
     return None
-
-
-def labelled(labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return which GPU the labels of a series name, as the cells of a record."""
-    uuid = labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or ""
-    gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("index")
-    host = labels.get("Hostname") or labels.get("hostname") or labels.get("node") or labels.get("instance") or ""
-    uuid = f"{uuid}/{labels['GPU_I_ID']}" if uuid and labels.get("GPU_I_ID") else uuid  # an instance of a GPU
-    facts = {"uuid": uuid, "index": gpu, "name": labels.get("modelName") or labels.get("name"), "hostname": host}
-    return {name: value for name, value in facts.items() if value}
-
-
-def by_series(record: Record) -> Iterator[Record]:
-    """Yield a row series by series where columns are such, as in Grafana's CSV: `DCGM_FI_DEV_GPU_UTIL{gpu="0"}`."""
-    series = _series_among(tuple(record))
-    if not series:
-        yield record
-        return
-    rest = {name: cell for name, cell in record.items() if name not in series}
-    for name, (metric, facts) in series.items():
-        yield {**rest, metric: record[name], **facts}
-
-
-@lru_cache(16)
-def _series_among(names: tuple[str, ...]) -> dict[str, tuple[str, dict[str, Any]]]:
-    told = ((name, EXPOSED.match(f"{name} 0")) for name in names)
-    return {name: (found[1], labelled(exposed_labels(found[2]))) for name, found in told if found and found[2]}
 
 
 def _column_of(step: str) -> str:
@@ -310,11 +282,8 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
     """Put records into a log: each of one GPU, or with the GPU in the names of its columns."""
     clock = _Clock(log, hints)
     unmeant: dict[str, None] = {}
-    for told in records:
+    for record in records:
         log.rows += 1
-        record = told
-        if "key" in told and "value" in told:  # a metric a row
-            record = {**told, str(told["key"]): told["value"]}
         facts: dict[str, Any] = {}
         values: dict[str | None, dict[str, float]] = defaultdict(dict)
         for name, raw in record.items():

@@ -30,7 +30,6 @@ from collector.importing.log_names import (
     Log,
     LogHints,
     Record,
-    by_series,
     cell_of,
     cells_of,
     fill,
@@ -38,10 +37,10 @@ from collector.importing.log_names import (
     is_cut,
     is_header,
     judge_units,
-    labelled,
     meaning_of,
     moment,
 )
+from collector.importing.log_series import by_metric, by_series, is_of_metrics, labelled
 
 _MOST_BYTES = 2**28
 _MOST_FILES = 10_000
@@ -208,7 +207,7 @@ def _of_csv(source: _Source) -> Iterator[Record]:
         if len(cells) != len(names) or is_torn:
             source.skipped += 1
             continue
-        yield from by_series(dict(zip(names, cells, strict=True)))
+        yield from by_series(by_metric(dict(zip(names, cells, strict=True))))
 
 
 def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
@@ -276,7 +275,7 @@ def _of_objects(source: _Source) -> Iterator[Record]:
             own = dict(_flat(one))
             if gpus is None and "_timestamp" in own:
                 own.pop("_runtime", None)
-            yield own if gpus is None else {**shared, **own}
+            yield by_metric(own if gpus is None else {**shared, **own})
 
 
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -461,7 +460,7 @@ def _has_names(source: _Source) -> bool:
     heads = [{found.column for cell in cells if (found := meaning_of(cell))} for cells in rows if is_header(cells)]
     return (
         any(head - FACTS for head in heads)
-        or {"key", "value"} <= set(rows[0])
+        or any(is_of_metrics(tuple(cells)) for cells in rows)
         or (moment(rows[0][0]) is not None and len(rows[0]) > 1)
     )
 

@@ -3,6 +3,7 @@
 What Slurm says is gathered from its commands here, day by day, or from files that its commands printed elsewhere.
 """
 
+import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Hosts, KnownAllocations
 from collector.importing.placing import Claim, gpus_by_host
 from collector.schedulers.poller import Row, Value
-from collector.schedulers.slurm.fields import RowCount, decoded
+from collector.schedulers.slurm.fields import RowCount, decoded, lines_of
 from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, is_of_events, node_events
 from collector.schedulers.slurm.reader import SlurmReader
@@ -25,6 +26,9 @@ from collector.store.session import Session
 
 _PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
 _OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
+_HEAD_LINES = 64  # before the line that names the fields
+_MARKS = ("\t", ";", ",")  # between fields, beside bars
+_TITLES = ({"jobid", "state"}, {"nodename", "timestart"})  # of accounting, and of events
 _PLACES = ("run_id", "attempt", "started_at", "ended_at")  # a claim's own, as are its host and GPUs
 
 
@@ -260,7 +264,7 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
     counts: dict[str, RowCount] = {}
     for path in paths:
         try:
-            said, count = decoded(_read(path)), counts.setdefault(path.name, RowCount())
+            said, count = _barred(decoded(_read(path))), counts.setdefault(path.name, RowCount())
             if document := _JSON.search(said[:_BEFORE_CHARACTERS]):
                 of_queue, of_accounting = printed_jobs(said[document.start() :], count)
                 accounted += _with_gpus(of_accounting)
@@ -273,6 +277,32 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error
     return SlurmAnswer(accounted, queued, out, counts)
+
+
+def _barred(text: str) -> str:
+    """Return rows with bars between their fields, where `--delimiter` or a sheet has put another mark there.
+
+    Raises:
+        SchedulerError: a field holds that mark too, without quotes, as lists of TRES hold commas.
+    """
+    lines = lines_of(text)
+    for mark in _MARKS:
+        heads = [[cell.strip().lower() for cell in _fields(line, mark)] for line in lines[:_HEAD_LINES]]
+        place = next((at for at, head in enumerate(heads) if any(needed <= {*head} for needed in _TITLES)), None)
+        if place is None:
+            continue
+        width, rows = len(heads[place]), [_fields(line, mark) for line in lines]
+        if long := next((at for at in range(place, len(rows)) if len(rows[at]) > width), None):
+            raise SchedulerError(
+                f"line {long + 1} has {len(rows[long])} fields apart by {mark!r} where {width} are named, so that one "
+                "holds that mark too; make it with --parsable2 and without --delimiter"
+            )
+        return "\n".join(map("|".join, rows))
+    return text
+
+
+def _fields(line: str, mark: str) -> list[str]:
+    return next(csv.reader([line], delimiter=mark), [])
 
 
 def clusters(told: SlurmAnswer) -> list[str]:

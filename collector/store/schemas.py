@@ -11,6 +11,7 @@ without maintenance (`gpuledger run`, a file that is only read) has none of them
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from agent.wire.contract import SCHEMA_VERSION, Column
@@ -189,7 +190,8 @@ def column_sql(column: Column) -> str:
     return f"{column.name} {_TYPES[column.type]}{' NOT NULL' if column.required else ''}"
 
 
-def declared() -> dict[str, tuple[str, ...]]:
+@cache
+def declared() -> Mapping[str, tuple[str, ...]]:
     """Return the definitions of the columns of each table that belongs into a lake."""
     tables = {
         name: (*(column_sql(column) for column in table.columns_at(SCHEMA_VERSION)), "batch BIGINT NOT NULL")
@@ -198,6 +200,7 @@ def declared() -> dict[str, tuple[str, ...]]:
     return {**tables, "receipts": _RECEIPTS, "markers": _MARKERS, **EXPIRED}
 
 
+@cache
 def nothing_of(table: str) -> str:
     """Return a query for no row of a table that belongs into a lake, with its columns."""
     nulls = ", ".join("NULL::{1} AS {0}".format(*column.split()) for column in declared()[table])

@@ -354,6 +354,47 @@ SHAPES: dict[str, tuple[str, Callable[[], str], Right, LogHints, int | None]] = 
         LogHints(),
         None,
     ),
+    "a metric a row, with its unit": (
+        "long.csv",
+        lambda: _smi(
+            "time,host,gpu,metric,value,unit",
+            lambda at: (
+                f"{when(at).isoformat()},ws1,0,utilization,{wave(at)[0] / 100},ratio\n"
+                f"{when(at).isoformat()},ws1,0,power,{wave(at)[1] * 1000:.0f},mW\n"
+                f"{when(at).isoformat()},ws1,0,fan_speed,30,%"
+            ),
+        ),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
+    "InfluxDB, a field a row": (
+        "query.csv",
+        lambda: _smi(
+            "#group,false,false,false,false,true,true,true\n#default,_result,,,,,,\n"
+            ",result,table,_time,_value,_field,_measurement,index",
+            lambda at: (
+                f",,0,{when(at):%Y-%m-%dT%H:%M:%SZ},{wave(at)[0]},utilization_gpu,nvidia_smi,0\n"
+                f",,1,{when(at):%Y-%m-%dT%H:%M:%SZ},{wave(at)[1]},power_draw,nvidia_smi,0"
+            ),
+        ),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
+    "Grafana, a series a row": (
+        "panel.csv",
+        lambda: _smi(
+            "Series;Time;Value",
+            lambda at: (
+                f'"DCGM_FI_DEV_GPU_UTIL{{gpu=""0""}}";{when(at):%Y-%m-%d %H:%M:%S};{wave(at)[0]}\n'
+                f'"DCGM_FI_DEV_POWER_USAGE{{gpu=""0""}}";{when(at):%Y-%m-%d %H:%M:%S};{wave(at)[1]}'
+            ),
+        ),
+        right_of(60, 1),
+        LogHints(),
+        None,
+    ),
     "nvitop's devices": (
         "devices.jsonl",
         lambda: _smi(

@@ -4,6 +4,7 @@ The cases are of public reports: names with bars and line breaks, times of other
 knows, numbers that come again, MIG in types, banners.
 """
 
+import csv
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,6 +66,26 @@ def place(job: Job) -> tuple[str, int, int, int]:
     """Return a job's first host, its GPUs, and its seconds."""
     started, ended = job.started_at or 0, job.ended_at or 0
     return job.nodes[0], job.allocated_gpus or 0, started // SECOND, ended // SECOND
+
+
+@pytest.mark.parametrize("mark", ["\t", ";", ","])
+def test_fields_may_be_apart_by_another_mark(tmp_path: Path, mark: str) -> None:
+    """As `--delimiter` and spreadsheets have it, which put what holds the mark in quotes."""
+    rows = [HEAD.split("|"), FINE.split("|"), [*FINE.replace("841", "842").split("|")[:-1], f"lr=1{mark}bs|8"]]
+    rows[2][7] = "cpu=8,gres/gpu=4"
+    with (tmp_path / "jobs.csv").open("w", newline="") as file:
+        file.write(f"Welcome{mark * 20} to the login host\n")
+        csv.writer(file, delimiter=mark).writerows(rows)
+    told = from_files([tmp_path / "jobs.csv"], None)
+    assert held(told) == [("ann", "g1", 4, 1792800000, 1792803600)] * 2
+    assert [job.name for job in told.accounted] == ["fine", f"lr=1{mark}bs|8"]
+
+
+def test_a_list_with_commas_among_commas_is_not_guessed(tmp_path: Path) -> None:
+    """`--delimiter=,` puts nothing in quotes: read as it stands, a job of four GPUs has none, and an odd name."""
+    text = f"{HEAD}\n{FINE}\n{FINE.replace('gres/gpu=4', 'cpu=8,gres/gpu=4')}\n".replace("|", ",")
+    with pytest.raises(FileRefusedError, match=r"line 3 has 10 fields apart by ',' where 9 are named.*--parsable2"):
+        read(tmp_path, text)
 
 
 def test_a_bar_in_a_name_moves_no_column(tmp_path: Path) -> None:
@@ -227,10 +248,11 @@ def test_json_after_a_banner_and_in_utf16_is_read(tmp_path: Path) -> None:
     assert held(from_files([tmp_path / "wide.txt"])) == held(read(tmp_path, said))
 
 
-def test_a_foreign_head_is_quoted(tmp_path: Path) -> None:
-    """A file with commas, or with columns of fixed width, cannot be read; the sentence shows what stands there."""
-    with pytest.raises(FileRefusedError, match="the first is 'JobID,State,Start'"):
-        read(tmp_path, "JobID,State,Start\n7,RUNNING,1792800000\n")
+@pytest.mark.parametrize("head", ["Job,Status,Begin", "JobID           JobName  Partition"])
+def test_a_foreign_head_is_quoted(tmp_path: Path, head: str) -> None:
+    """A file of other fields, or with columns of fixed width, cannot be read; the sentence shows what stands there."""
+    with pytest.raises(FileRefusedError, match=f"the first is '{head}'"):
+        read(tmp_path, f"{head}\n7,RUNNING,1792800000\n")
 
 
 def allocations(site: Site, told: SlurmAnswer) -> list[tuple[object, ...]]:
