@@ -15,6 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Any
 
+from agent.wire.tables import TABLES
 from agent.wire.units import DAY_US, SECOND_US
 from collector.prometheus.names import catalogue
 
@@ -77,10 +78,6 @@ _UNMEANT = re.compile(
     r"\.process\.|processes|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
 )
 _UNMEANT_NAMED = 8
-# The line below the names of a table of nvidia-smi or dcgmi.
-BLANK_UNITS = re.compile(
-    r"^(idx|w|c|c/g|bool|%|mhz|mb|mib|#|j|id|name|type|yyyymmdd|hh:mm:ss|mb/s|t/f|kb|gb/s|k/s|err|-)$", re.IGNORECASE
-)
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
 _FILLER = re.compile(
     r"^(benchmark|resources|metrics_daemon|collect|system|nvidia_smi|nvidia|node_[a-z0-9]+|cuda_\d+|gpu_\d+|_)_+"
@@ -110,7 +107,8 @@ def meaning_of(name: str) -> Meaning | None:
     """Return what a name of a column means, or None where that is not known."""
     if (metric := catalogue().get(name.partition("{")[0])) is not None:
         slot = next((one for one in metric.slots if one.table == "gpu_samples" and one.reading == "value"), None)
-        return None if slot is None else Meaning(_column_of(slot.column), None, slot.by / slot.times, is_sure=True)
+        column = None if slot is None else _column_of(slot.column)
+        return None if slot is None or column is None else Meaning(column, None, slot.by / slot.times, is_sure=True)
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
     if _UNMEANT.search(lowered):
         return None
@@ -135,8 +133,12 @@ def meaning_of(name: str) -> Meaning | None:
     return None
 
 
-def _column_of(step: str) -> str:
-    return {"memory_bytes": "memory_total", "memory_free_bytes": "memory_free"}.get(step, step)
+def _column_of(step: str) -> str | None:
+    """Return what a slot of the catalogue is here; None for a step to a column that no log is asked for."""
+    name = {"memory_bytes": "memory_total", "memory_free_bytes": "memory_free"}.get(step, step)
+    return (
+        name if name in (*TABLES["gpu_samples"].names, "memory_total", "memory_free", "energy_joules_total") else None
+    )
 
 
 @dataclass(slots=True)
@@ -298,7 +300,7 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
             if isinstance(raw, str) and _LOST.search(raw):
                 facts["lost"] = True
             value, unit = cell_of(raw)
-            own = values[meaning.gpu]
+            own = values[meaning.gpu]  # that it was asked is known, whatever the cell says
             if value is not None:
                 factor = _UNITS[unit] if unit else meaning.factor
                 sure = "" if meaning.is_sure or unit else "?"
@@ -318,6 +320,8 @@ def _place(log: Log, clock: _Clock, record: Record, facts: Record, values: _Valu
     if when is None:
         log.skipped += 1
         return
+    if not values and not named and index is None and not facts.get("lost"):
+        return  # of a page of an exporter many lines are of no GPU
     for number in numbered:
         own = {**values.get(number, {}), **(shared if number is None else {})}
         gpu_index = int(number) if number is not None else int(index) if index is not None else None

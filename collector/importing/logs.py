@@ -24,7 +24,6 @@ from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 from collector.errors import FileRefusedError
 from collector.importing.log_names import (
-    BLANK_UNITS,
     FACTS,
     OWN_TABLE,
     Log,
@@ -231,13 +230,12 @@ def _of_blanks(source: _Source) -> Iterator[Record]:
     names: list[str] = []
     for line in source.text.splitlines():
         words = re.split(r"[,\s]+", re.sub(r"\b(GPU|Gpu)[ -](\d)", r"\2", line.strip().lstrip("# ")).strip())
-        if not words[0] or all(map(BLANK_UNITS.match, words)):
-            continue
-        if line.lstrip().startswith("#"):
-            names = [word.lower() if word.lower() != "gpu" else "index" for word in words]
+        said = [word.lower() if word.lower() != "gpu" else "index" for word in words]
+        if line.lstrip().startswith("#") and {"index", "entity"} & {*said}:
+            names = said
         elif names and len(words) >= len(names) and words[0][0].isdigit():
             yield dict(zip(names, words, strict=False))
-        else:
+        elif any(map(str.isdigit, line)):  # the others name units
             source.skipped += 1
 
 
