@@ -11,7 +11,8 @@ from pathlib import Path
 
 from analyzer.errors import ConfigError
 from analyzer.settings.toml_entry import TomlEntry, read_toml
-from analyzer.sizing.model_config import checkpoint_precision, config_of, read_config
+from analyzer.sizing.checkpoint import checkpoint_precision
+from analyzer.sizing.model_config import config_of, read_config
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.work import PRECISIONS, Precision, gguf_precision, precision_named
 
@@ -90,6 +91,8 @@ def split_name(name: str) -> tuple[str, Precision | None]:
     short = f"llama-{short}" if name.lower().rsplit("/", 1)[-1].startswith("meta-llama-") else short
     said: Precision | None = None
     for _ in range(_NAME_MOST):
+        if _key(short) in _by_key():  # a release may be a model of its own: Kimi-K2-Thinking is held in other bits
+            break
         if (found := _GGUF.search(short)) is not None:
             said = said or gguf_precision(found[2])
             shorter = short[: found.start()]
@@ -114,6 +117,11 @@ def known_models() -> tuple[Model, ...]:
     """Return the table, as it is shipped."""
     known = ("name", "also", "source", "config", "checkpoints")
     return tuple(_model(entry) for entry in read_toml(_TABLE, ("model",)).entries("model", known))
+
+
+@cache
+def _by_key() -> dict[str, Model]:
+    return {_key(name): model for model in known_models() for name in model.names}
 
 
 def _model(entry: TomlEntry) -> Model:
@@ -162,7 +170,7 @@ def model_at(path: Path) -> Model:
 def find_model(name: str) -> Model | None:
     """Return the model of the table that goes by this name, or None."""
     plain, said = split_name(name)
-    found = next((model for model in known_models() if _key(plain) in {_key(one) for one in model.names}), None)
+    found = _by_key().get(_key(plain))
     if found is None or said is None:
         return found
     return replace(found, precision=found.held_in(said.name) if said.name in PRECISIONS else said, is_named=True)

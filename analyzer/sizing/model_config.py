@@ -7,19 +7,24 @@ there (`_DEFAULTS`); what neither says is assumed, and said. Files that are besi
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 
 from agent.wire.bounded import read_bounded
 from analyzer.errors import ConfigError
 from analyzer.settings.bounded import strict_json
-from analyzer.sizing.shape import Latent, LinearKind, Shape
-from analyzer.sizing.work import PRECISIONS, Precision, int4
+from analyzer.sizing.checkpoint import cache_precision, checkpoint_precision
+from analyzer.sizing.shape import Latent, Shape
+from analyzer.sizing.work import PRECISIONS, Precision
 
 _FILE_BYTES = 2**20  # the list of what is not quantised may have thousands of names
 _INDEX_BYTES = 64 * 1024  # of an index whose sum stands at its head or its end
 WIDEST = 10_000_000  # of a layer, a vocabulary: what lies beyond is a slip of the pen
 _TEXT = ("text_config", "llm_config", "language_config", "thinker_config", "decoder")
+_QUANTISED = (
+    "quantization_config",
+    "compression_config",
+    "quantization",
+)  # the second is of older files, the last MLX's
 _TOWERS = ("vision_config", "vision_tower_config", "audio_config", "vit_config", "visual", "vision_model_config")
 
 # What a width is called, the usual name first.
@@ -200,12 +205,12 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
     if towers:
         sizes = [_tower(inner, shape.hidden) for inner in towers]
         shape = replace(shape, tower_parameters=None if None in sizes else sum(size or 0 for size in sizes))
-    quantised = next((q for one in (values, text) if isinstance(q := one.get("quantization_config"), dict)), None)
+    quantised = next((q for one in (values, text) for key in _QUANTISED if isinstance(q := one.get(key), dict)), None)
     precision = checkpoint_precision(where, quantised, shape.layers) if quantised else _stored_in(values, text)
     if reading.count("hidden_size_per_layer_input") is not None:
         reading.assumed.append("its embeddings by layer are not counted")
         shape = replace(shape, tower_parameters=None)
-    return ModelConfig(shape, precision, _cache(quantised or {}), tuple(dict.fromkeys(reading.assumed)))
+    return ModelConfig(shape, precision, cache_precision(quantised or {}), tuple(dict.fromkeys(reading.assumed)))
 
 
 def _shape(reading: _Reading) -> Shape:
@@ -374,89 +379,10 @@ def _tower(values: Mapping[str, object], hidden: int) -> int | None:
     return layers * block + (3 * patch * patch + (image // patch) ** 2) * width + width * hidden
 
 
-_LAYER = re.compile(r"\blayers?[\\.]*(\d{1,4})\b")
-_ROUTER = re.compile(
-    r"router|gate\$?$|mlp[\\.]+gate\b(?!_)|shared_expert_gate|lm_head|embed|norm|visual|vision|projector|mtp"
-)
-
-
-def checkpoint_precision(where: str, values: Mapping[str, object], layers: int) -> Precision:
-    """Return what the weights are held in, and which linears are not.
-
-    Raises:
-        ConfigError: the method is not known.
-    """
-    method = str(values.get("quant_method") or values.get("quant_algo") or "").lower()
-    spared = _spared(values, layers)
-    if (named := _by_method(method, values)) is None:
-        raise ConfigError(
-            f"{where}: what {method[:40] or 'its quantization'!r} holds weights in is not known; take it out of the "
-            "file, and say --precision, such as int4 or fp8"
-        )
-    return replace(named, spared=spared)
-
-
-def _by_method(method: str, values: Mapping[str, object]) -> Precision | None:
-    algorithm = str(values.get("quant_algo") or values.get("format") or "").lower()
-    for name in ("mxfp4", "nvfp4", "fp8"):
-        if name in method or name in algorithm:
-            return PRECISIONS[name]
-    if method in ("bitsandbytes", "bnb"):
-        return PRECISIONS["nf4"] if values.get("load_in_4bit") is True else PRECISIONS["int8"]
-    weights: Mapping[str, object] = values
-    groups = values.get("config_groups")
-    if isinstance(groups, dict) and groups:
-        first = next(iter(groups.values()))
-        found = first.get("weights") if isinstance(first, dict) else None
-        weights = found if isinstance(found, dict) else {}
-    bits = weights.get("num_bits", weights.get("bits", weights.get("w_bit")))
-    if str(weights.get("type")) == "float":
-        return PRECISIONS["fp8"] if bits == 8 else PRECISIONS["nvfp4"] if bits == 4 else None
-    group = weights.get("group_size", weights.get("q_group_size"))
-    if bits == 4:
-        return int4(group) if isinstance(group, int) and not isinstance(group, bool) else PRECISIONS["int4"]
-    return PRECISIONS["int8"] if bits == 8 else None
-
-
-def _spared(values: Mapping[str, object], layers: int) -> tuple[tuple[LinearKind, Fraction], ...]:
-    """Return the share of the layers of which linears are left wide, by kind, as the lists of names tell."""
-    names: list[str] = []
-    for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude"):
-        if isinstance(listed := values.get(key), list):
-            names += [str(one) for one in listed]
-    left: dict[LinearKind, set[int]] = {}
-    for name in names:
-        if _ROUTER.search(name):
-            continue
-        match = _LAYER.search(name)
-        which = {int(match[1])} if match else set(range(layers))
-        for kind in _kinds_named(name):
-            left.setdefault(kind, set()).update(one for one in which if one < layers)
-    return tuple(sorted((kind, Fraction(len(which), layers)) for kind, which in left.items() if which))
-
-
-def _kinds_named(name: str) -> tuple[LinearKind, ...]:
-    if "attn" in name or "attention" in name:
-        return ("attention",)
-    if "expert" in name and "shared" not in name:
-        return ("expert",)
-    if "mlp" in name or "feed_forward" in name or "shared" in name:
-        return ("mlp",)
-    return ("attention", "mlp", "expert") if _LAYER.search(name) else ()
-
-
 def _stored_in(values: Mapping[str, object], text: Mapping[str, object]) -> Precision | None:
-    named = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
+    named = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8_e4m3fn": "fp8"}
     for one in (values, text):
         for key in ("dtype", "torch_dtype"):
             if str(one.get(key)).removeprefix("torch.") in named:
                 return PRECISIONS[named[str(one.get(key)).removeprefix("torch.")]]
     return None
-
-
-def _cache(values: Mapping[str, object]) -> Precision | None:
-    """Return what keys and values are published to be kept in, None where nobody says."""
-    scheme = values.get("kv_cache_scheme")
-    if isinstance(scheme, dict) and scheme.get("num_bits") == 8:
-        return PRECISIONS["fp8" if str(scheme.get("type", "float")) == "float" else "int8"]
-    return PRECISIONS["fp8"] if str(values.get("kv_cache_quant_algo") or "").lower() == "fp8" else None

@@ -45,9 +45,9 @@ _NF4_SCALES = Fraction(8, 64) + Fraction(32, 64 * 256)
 _GROUP = 128  # weights that share a scale, as GPTQ and AWQ write them by default
 
 
-def int4(group: int = _GROUP) -> Precision:
-    """Return 4 bits in groups with a 16-bit scale and a 4-bit zero point; a group below 1: one for a whole row."""
-    scales = Fraction(16 + 4, group) if group > 0 else Fraction(0)
+def int4(group: int = _GROUP, zero_bits: int = 4) -> Precision:
+    """Return 4 bits in groups with a 16-bit scale and a zero point; a group below 1: one for a whole row."""
+    scales = Fraction(16 + zero_bits, group) if group > 0 else Fraction(0)
     told = f"groups of {group}" if group > 0 else "a scale for each row"
     return Precision("int4", 4 + scales, quantises=True, source=f"GPTQ, AWQ: {told}")
 

@@ -29,6 +29,13 @@ QWEN3 = {
     "torch_dtype": "bfloat16",
 }
 ONE = Sharding()
+TWO_WIDTHS = {
+    "quant_method": "compressed-tensors",
+    "config_groups": {
+        "attention": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}},
+        "experts": {"targets": ["re:.*mlp.*"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}},
+    },
+}
 
 
 def written(folder: Path, values: dict[str, Any], name: str = "config.json") -> Path:
@@ -241,7 +248,39 @@ def test_hybrids_keep_a_state_and_unknown_ones_make_the_sum_at_least(tmp_path: P
             Fraction(9, 2),
             {},
         ),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4", precision_named("nf4").bits, {}),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4", Fraction(9, 2), {}),
+        (
+            {
+                "quant_method": "bitsandbytes",
+                "load_in_4bit": True,
+                "bnb_4bit_use_double_quant": True,
+                "llm_int8_skip_modules": ["lm_head", "model.layers.1.mlp", "model.layers.3.self_attn"],
+            },
+            "nf4",
+            precision_named("nf4").bits,
+            {"attention": Fraction(1, 28), "mlp": Fraction(1, 28)},
+        ),
+        (
+            {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {r"-:.*self_attn.*": {}}},
+            "int4",
+            Fraction(133, 32),
+            {"attention": 1},
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {
+                    "g": {
+                        "targets": ["re:.*mlp.experts.*"],
+                        "weights": {"num_bits": 4, "type": "int", "group_size": 32, "symmetric": True},
+                    }
+                },
+            },
+            "int4",
+            Fraction(9, 2),
+            {"attention": 1, "mlp": 1},
+        ),
+        ({"group_size": 64, "bits": 4}, "int4", Fraction(9, 2), {}),
     ],
 )
 def test_the_file_says_what_weights_are_held_in_and_which(
@@ -251,6 +290,14 @@ def test_the_file_says_what_weights_are_held_in_and_which(
     found = config_of("it", QWEN3 | {"quantization_config": quantization}).precision
     assert found is not None
     assert (found.name, found.bits, dict(found.spared)) == (name, bits, spared)
+
+
+@pytest.mark.parametrize("key", ["quantization_config", "compression_config", "quantization"])
+def test_weights_are_never_sixteen_bits_where_the_file_says_otherwise(key: str) -> None:
+    """Older files and MLX's have the same under other names; all of MLX's weights are held so, embeddings too."""
+    found = config_of("it", QWEN3 | {key: {"group_size": 64, "bits": 4}}).precision
+    assert found is not None
+    assert (found.name, found.is_whole) == ("int4", True)
 
 
 def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
@@ -280,6 +327,11 @@ def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
         (QWEN3 | {"model_type": "mamba2"}, "of kinds that are not read here"),
         (QWEN3 | {"block_configs": [{"attention": {"no_op": True}}]}, "of kinds that are not read here"),
         (QWEN3 | {"quantization_config": {"quant_method": "aqlm"}}, "'aqlm' holds weights in is not known"),
+        (QWEN3 | {"quantization_config": TWO_WIDTHS}, "'compressed-tensors' holds weights in is not known"),
+        (
+            QWEN3 | {"quantization": {"group_size": 64, "bits": 4, "model.layers.3": {"group_size": 64, "bits": 8}}},
+            "holds weights in is not known",
+        ),
     ],
 )
 def test_a_file_that_describes_no_model_is_refused_in_a_sentence(tmp_path: Path, values: object, why: str) -> None:

@@ -76,6 +76,15 @@ def test_a_suffix_is_sized_as_that_precision_and_told(
     assert any(precision in told for told in said["model"]["assumed"])  # type: ignore[index]
 
 
+def test_a_release_that_is_a_model_of_its_own_is_not_taken_for_another() -> None:
+    """Kimi-K2-Thinking is published as 594 GB of 4-bit experts, Kimi-K2-Instruct as 1.03 TB of FP8."""
+    for name, gb in (("moonshotai/Kimi-K2-Thinking", 594), ("moonshotai/Kimi-K2-Instruct-0905", 1029)):
+        model = model_named(name)
+        assert model.precision is not None
+        work = work_of("inference").__class__("inference", model.precision)
+        assert weight_bytes(model, work) / 10**9 == pytest.approx(gb, rel=0.01)
+
+
 def test_a_precision_that_contradicts_the_name_goes_before_it_and_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """And the same precision is no contradiction; training all of it asks for 16 bits whatever is published."""
     said = sized(["Qwen2.5-72B-Instruct-AWQ", "--for", "inference", "--precision", "bf16"], capsys)
