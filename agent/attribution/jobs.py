@@ -1,9 +1,10 @@
 """Which job holds which GPU: Slurm's cgroups, and the files that a scheduler's prolog writes."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 
 from agent.attribution.devices import Devices, GpuProcess, SchedulerNumbers
@@ -30,11 +31,15 @@ _UUIDS = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]+(?:,(?:GPU|MIG)-[0-9A-Za-z-]+)*")
 
 @dataclass(slots=True)
 class _Job:
-    """A job as far as it is known: without an attribution, none of its processes could be read yet."""
+    """A job as far as it is known: without an attribution, none of its processes could be read yet.
+
+    Where its share here is not known as a whole, `gpus` are those of the steps that were seen.
+    """
 
     looks: int = 0
     attribution: Attribution | None = None
     gpus: tuple[str, ...] = ()
+    is_whole: bool = False
 
 
 class SlurmJobs:
@@ -70,7 +75,7 @@ class SlurmJobs:
         self._count_daemons(found.values())
         self._jobs = {identity: self._jobs.get(identity, _Job()) for identity in found}
         for identity, known in self._jobs.items():
-            if not known.gpus and (known.looks < EAGER_READINGS or known.looks % LATER_READINGS == 0):
+            if not known.is_whole and (known.looks < EAGER_READINGS or known.looks % LATER_READINGS == 0):
                 self._look(known, found[identity])
             known.looks += 1
         held = [
@@ -97,7 +102,9 @@ class SlurmJobs:
             self._learn(processes, devices)
         else:  # each slurmd counts its own GPUs from 0: only UUIDs are sure
             devices = Devices([])
-        known.gpus = gpus_of_job(processes, devices)
+        whole, steps = _shares(processes, devices)
+        known.is_whole = bool(whole)
+        known.gpus = tuple(dict.fromkeys(whole or [*known.gpus, *steps]))
         for process in processes:
             if process.environment or (process.slurm_job and not is_number(_job_name(place))):
                 attribution = self._attribution(process)
@@ -112,7 +119,7 @@ class SlurmJobs:
             self._numbers.learn(_numbers_of_job(processes), held, devices)
         if self._numbers.meaning != before:
             for known in self._jobs.values():
-                known.looks, known.gpus = 0, ()
+                known.looks, known.gpus, known.is_whole = 0, (), False
 
     def _names(self, found: Mapping[str, Path]) -> dict[str, Meant]:
         """Return the ids of jobs that are known to people by another one: tasks of arrays, parts of larger jobs."""
@@ -164,35 +171,42 @@ def _identity(place: Path) -> str:
 
 
 def _processes(proc: Path, place: Path) -> Iterator[Process]:
-    pids = (
-        int(line)
-        for directory in islice([place, *place.rglob("*")], _DIRECTORIES_MAX)
-        if directory.is_dir()
-        for line in (text(directory / "cgroup.procs") or "").split()
-        if line.isdigit()
-    )
-    for pid in islice(pids, _PROCESSES_MAX):
+    """Yield processes of a job, by turns from each of its steps and tasks: those of one know the same."""
+    told = [text(directory / "cgroup.procs") or "" for directory in islice(_directories(place), _DIRECTORIES_MAX)]
+    turns = chain.from_iterable(zip_longest(*(map(int, filter(str.isdigit, pids.split())) for pids in told)))
+    for pid in islice((pid for pid in turns if pid is not None), _PROCESSES_MAX):
         above = () if is_number(_job_name(place)) else parents(proc, pid)  # where else its slurmstepd tells the number
         if (process := read_process(proc, pid, 0, above)) is not None:
             yield process
 
 
+def _directories(place: Path) -> Iterator[Path]:
+    """Yield a cgroup and those below it; beside them lie dozens of files in each."""
+    return (Path(directory) for directory, _, _ in os.walk(place))
+
+
 def gpus_of_job(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
-    """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown.
+    """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown."""
+    whole, steps = _shares(processes, devices)
+    return tuple(dict.fromkeys(whole or steps))
+
+
+def _shares(processes: Iterable[Process], devices: Devices) -> tuple[list[str], list[str]]:
+    """Return a job's whole share of this host's GPUs, and what its steps have of it, as far as processes know them.
 
     SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both are
     numbers of the scheduler's. Processes on further hosts carry SLURM_JOB_GPUS of the first one along, where it counts
-    nothing (seen on Slurm 22.05). Numbers in CUDA_VISIBLE_DEVICES may count from 0 within the job, and are of no use;
-    UUIDs, since Slurm 25.11, are.
+    nothing (seen on Slurm 22.05): there a later step may know more. Numbers in CUDA_VISIBLE_DEVICES may count from 0
+    within the job, and are of no use; UUIDs, since Slurm 25.11, are.
     """
     steps: list[str] = []
     for environment, here in _environments(processes):
         if here and (whole := _listed(environment.get("SLURM_JOB_GPUS", ""), devices)):
-            return tuple(whole)
+            return whole, steps
         steps += _listed(environment.get("SLURM_STEP_GPUS", ""), devices) or _listed(
             environment.get("CUDA_VISIBLE_DEVICES", ""), devices, uuids_only=True
         )
-    return tuple(dict.fromkeys(steps))
+    return [], steps
 
 
 def _environments(processes: Iterable[Process]) -> Iterator[tuple[Mapping[str, str], bool]]:

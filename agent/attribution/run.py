@@ -32,10 +32,12 @@ V2 = ""  # stands for cgroup v2 among the controllers
 #        v1 /slurm[_<node>]/uid_1000/job_81234/step_0/task_0
 # (the node stands there where several slurmd share a host; some builds write it before, not behind). A job's directory
 # may be named by another id than its number, which its slurmstepd says then.
-# PBS: /pbs_jobs.service/jobid/81234.server (v1), /pbs_jobs.service/jobs/… (v2), /pbspro.slice/pbspro-81234.server.slice
+# PBS: /pbs_jobs.service/jobid/81234.server (v1; what stands before .service is a setting),
+#      /pbs_jobs.service/jobs/… (v2), /pbspro.slice/pbspro-81234.server.slice
 # LSF: /lsf/<cluster>/job.81234.<pid>.<time>
 # Flux: …/user@<flux>.service/imp-shell-<rank>-<job>.service
-# HTCondor: /htcondor/condor_<execute directory>_slot1_2@<host>, also below condor.service: the slot, not the job
+# HTCondor: /htcondor/condor_<execute directory>_slot1_2@<host>, also below condor.service: the slot, not the job (slots
+#      have other names where the pool says so, and so has the directory above)
 #
 # Kubernetes: cgroupfs /kubepods/burstable/pod<uid>/<container>
 #             systemd  /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/cri-containerd-….scope
@@ -51,19 +53,23 @@ _SCHEDULERS: Mapping[_Scheduler, re.Pattern[str]] = {
         r"^.*?/(?:[^/]*slurmstepd[^/]*\.scope(?:/uid_\d+)?/(?!system(?:/|$)|uid_)|(?:[^/]+_)?slurm(?:_[^/]+)?/uid_\d+/)"
         r"(?:job_)?(?P<id>[^/]+)(?:/step_(?P<step>[^/]+))?(?=/|$)"
     ),
-    "pbs": re.compile(r"^.*?/[^/]*pbs[^/]*\.(?:service/job(?:id|s)/|slice/[^/-]+-)(?P<id>[^/]+?)(?:\.slice)?(?=/|$)"),
+    "pbs": re.compile(
+        r"^.*?(?:\.service/jobid/|/[^/]*pbs[^/]*\.(?:service/jobs/|slice/[^/-]+-))(?P<id>[^/]+?)(?:\.slice)?(?=/|$)"
+    ),
     "lsf": re.compile(r"^.*?/lsf/[^/]+/job\.(?P<id>\d+(?:\[\d+\])?)[^/]*(?=/|$)"),
     "flux": re.compile(r"^.*?/(?:imp-)?shell-\d+-(?P<id>[^/]+)\.service(?=/|$)"),
-    "htcondor": re.compile(r"^.*?condor[^/]*/(?:[^/]*/)*?[^/]*?(?P<id>slot\d+(?:_\d+)?)@[^/]*(?=/|$)"),
+    "htcondor": re.compile(r"^.*?condor(?:.*/)?(?:[^/@]*?_)??(?P<id>[^/@_]*\d(?:_\d+)?)@[^/]*(?=/|$)"),
     "kubernetes": re.compile(
         r"^(?:.*?kubepods.*?|(?:/\.\.)+/)pod(?P<id>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
         r"(?:\.slice(?::[^/]*)?)?(?=/|$)"
     ),
 }
-_WORDS: Mapping[_Scheduler, str] = {"flux": "shell-", "htcondor": "condor", "kubernetes": "pod"}  # in every such path
+# In every such path.
+_WORDS: Mapping[_Scheduler, str] = {"pbs": ".s", "flux": "shell-", "htcondor": "condor", "kubernetes": "pod"}
 # A container of Docker, Podman or containerd, which no scheduler made: /docker/<id>, …/docker-<id>.scope, libpod-<id>,
-# nerdctl-<id>, or the id alone below whatever directory its user chose.
-_CONTAINER = re.compile(r"^.*/(?:(?:docker|libpod|nerdctl|containerd|crio)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=/|$)")
+# libpod-payload-<id> below a service, nerdctl-<id>, or the id alone below whatever directory its user chose; what
+# watches it (libpod-conmon-<id>) is none.
+_CONTAINER = re.compile(r"^.*/(?:(?![a-z]+-conmon-)[a-z-]+-)?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=/|$)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # as systemd writes what no name of a unit may have
 CONTAINERS = "container/"  # begins the run of what a container's processes do not declare
 _CONTAINER_ID_CHARACTERS = 12  # as the engines show it

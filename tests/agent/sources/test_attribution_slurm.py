@@ -99,6 +99,35 @@ def test_shares_of_steps_add_up_where_the_jobs_is_not_known(slurm: SlurmHost) ->
     assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[0]), ("slurm/alpha/81234", GPUS[1])}
 
 
+def test_a_later_step_adds_its_share_where_the_jobs_is_not_known(slurm: SlurmHost) -> None:
+    """On further hosts steps alone know the numbers there; what one has had stays the job's when it ends."""
+    place = slurm.job(81234)
+    further = {"SLURM_JOB_GPUS": "0,1", "SLURM_JOB_NUM_NODES": "2"}
+    slurm.process(50, place, "0", SLURM_STEP_GPUS="2", **further)
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", GPUS[2])}
+    slurm.process(51, place, "1", SLURM_STEP_GPUS="3", **further)
+    (place / "step_0/user/task_0/cgroup.procs").write_text("")
+    for _ in range(LATER_READINGS):
+        told = held(slurm.jobs.read())
+    assert told == {("slurm/alpha/81234", GPUS[2]), ("slurm/alpha/81234", GPUS[3])}
+
+
+@pytest.mark.parametrize("form", [V2, V1])
+@pytest.mark.parametrize("files", [0, 70])
+def test_every_step_of_a_job_is_seen_however_much_lies_beside_it(slurm: SlurmHost, form: str, files: int) -> None:
+    """A cgroup of version 2 has some seventy files of its own; and one step may have hundreds of processes."""
+    place = slurm.job(81234, form)
+    further = {"SLURM_JOB_GPUS": "0", "SLURM_JOB_NUM_NODES": "2"}
+    slurm.process(40, place, "extern")
+    for step in range(4):
+        for number in range(100 if step == 0 else 1):
+            slurm.process(100 * (step + 1) + number, place, str(step), SLURM_STEP_GPUS=str(step), **further)
+    for directory in [place, *(each for each in place.rglob("*") if each.is_dir())]:
+        for number in range(files):
+            (directory / f"memory.{number}").touch()
+    assert held(slurm.jobs.read()) == {("slurm/alpha/81234", gpu) for gpu in GPUS}
+
+
 def test_numbers_of_another_host_are_not_taken_for_this_ones(slurm: SlurmHost) -> None:
     """srun hands the batch script's environment to every host, where the job may hold other GPUs."""
     place = slurm.job(81234)
