@@ -303,7 +303,8 @@ def _google(own: Cells) -> Mapping[str, object]:
     credits_ = _credits(own)
     cost = own.needed("cost") + sum((amount for amount, _ in credits_), _NOTHING)
     pattern, sizes = _GOOGLE_SIZES
-    name = pattern.sub(lambda found: sizes[found[1]], own.text("sku.description") or "")  # the larger says its size
+    said = (own.text("sku.description") or "").replace("(1 gpu slice)", "GPU")  # a GPU with its part of the host
+    name = pattern.sub(lambda found: sizes[found[1]], said)  # the larger says its size
     unit = own.text("usage.pricing_unit")
     quantity = own.amount("usage.amount_in_pricing_units")
     is_commitment = name.casefold().startswith("commitment")  # its usage are lines of their own

@@ -43,11 +43,14 @@ _OPTIONAL_TEXTS = (
 _OPTIONAL = (
     *_OPTIONAL_TEXTS, "ConsumedQuantity", "ContractedCost", "ContractedUnitPrice", "PricingQuantity", "SkuPriceDetails",
 )  # fmt: skip
+_FOCUS_COLUMNS = (*NEEDED, *_PROVIDERS, *_OPTIONAL)
 _TEXTS = ("BillingCurrency", "ChargeCategory", *_PROVIDERS, *_OPTIONAL_TEXTS)
 _CATEGORIES = ("Usage", "Purchase", "Tax", "Credit", "Adjustment")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 # Resources that stand for many machines, so that their hours have no bound.
-_OF_MANY = re.compile(r"virtualMachineScaleSets/|capacity-?reservation", re.IGNORECASE)
+_OF_MANY = re.compile(
+    r"virtualMachineScaleSets/|capacity-?reservation|reserved-?instances/|reservationOrders/", re.IGNORECASE
+)
 _LONGEST_US = 3_660 * DAY_US  # of a charge, ten years: longer ones are "for ever", and have no part of a day
 _ROWS_MOST = 200_000_000  # of a file: a gzip of a few megabytes can stand for more lines than anybody waits for
 _BATCH_ROWS, _DIGEST_BYTES, _PEEKED, _UTF8_MOST = 5_000, 1 << 20, 64, 4
@@ -218,8 +221,8 @@ def _cells_of_json(path: Path, file: TextIOWrapper) -> Iterator[_Line]:
             raise ConfigError(f"{path}, line {number}: not an object of JSON, with a name for each value")
         cells = row | flat(row)
         if not wanted:
-            form, places = _checked(path, list(cells), may_lack=True)
-            columns = form.columns if form is not None else [name for _, name in places]
+            form, _ = _checked(path, list(cells), may_lack=True)
+            columns = form.columns if form is not None else _FOCUS_COLUMNS
             wanted = {folded(name): name for name in columns}
         found = {wanted[key]: value for name, value in cells.items() if (key := folded(name)) in wanted}
         yield form, Cells(path, number, found, {name: name for name in wanted.values()} if form is not None else {})
@@ -278,7 +281,7 @@ def _checked(
             raise ConfigError(f"{path}, line 1: this is {form.name}, and it lacks the columns {', '.join(lacks)}")
     elif missing:
         raise ConfigError(_no_focus(path, header, missing))
-    columns = form.columns if form is not None else (*NEEDED, *_PROVIDERS, *_OPTIONAL)
+    columns = form.columns if form is not None else _FOCUS_COLUMNS
     wanted = [name for name in columns if folded(name) in names]
     if twice := [name for name in wanted if names.count(folded(name)) > 1]:
         raise ConfigError(f"{path} has the column {twice[0]} more than once")

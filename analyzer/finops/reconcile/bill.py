@@ -10,7 +10,7 @@ less than half of compute's price. Fees are listed, and are no GPU's time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from typing import NamedTuple
@@ -69,8 +69,8 @@ class PriceKey(NamedTuple):
 class PaidDay:
     """What was paid on one UTC day: prices of a GPU-hour with the billionths of GPU-hours that each was paid for.
 
-    `host_nanos` is what parts of the machines cost that are lines of their own. `is_by_cost` says that a unit price
-    did not make the cost of its line, and cost by quantity was taken.
+    `host_nanos` is what parts of the machines cost that are lines of their own, less discounts that are. `is_by_cost`
+    says that a unit price did not make the cost of its line, and cost by quantity was taken.
     """
 
     paid: Counter[Decimal] = field(default_factory=Counter)
@@ -261,20 +261,22 @@ class _Gathering:
 
     def settled(self) -> Bill:
         """Return the bill, with fees told from machines."""
-        dearest: dict[tuple[int, str, PriceKey], float] = {}  # of compute, on whatever resource
+        self._join_regions()
+        compute: dict[tuple[str, int, str], dict[PriceKey, float]] = {}  # the dearest price, on whatever resource
         for slot, products in self._slots.items():
             for product, part in products.items():
-                if product.is_compute:
-                    of = (slot.day, slot.currency, product.key)
-                    dearest[of] = max(dearest.get(of, 0.0), part.gpu_price)
+                if product.is_compute and part.gpu_price > 0:
+                    prices = compute.setdefault((slot.sku, slot.day, slot.currency), {})
+                    prices[product.key] = max(prices.get(product.key, 0.0), part.gpu_price)
         for slot, products in self._slots.items():
             fees = _fees(products) if slot.resource is not None and len(products) > 1 else []
+            prices = compute.get((slot.sku, slot.day, slot.currency), {})
             fees += [
                 product
                 for product, part in products.items()
                 if not product.is_compute
                 and part.price > 0
-                and part.gpu_price < dearest.get((slot.day, slot.currency, product.key), 0.0) / 2
+                and part.gpu_price < _machine_price(prices, product.key) / 2
             ]
             for product, part in products.items():
                 if product in fees:
@@ -283,6 +285,17 @@ class _Gathering:
                     _settle(self._bill, slot, product, part)
         self._bill.notes += self._said()
         return self._bill
+
+    def _join_regions(self) -> None:
+        """Put what names no region beside the rest of its resource, where that lies in one region alone."""
+        regions: dict[_Slot, list[_Slot]] = {}
+        for slot in self._slots:
+            bare = slot._replace(region=None)
+            if slot.resource is not None and slot.region is not None and bare in self._slots:
+                regions.setdefault(bare, []).append(slot)
+        for bare, found in regions.items():
+            if len(found) == 1:
+                self._slots[found[0]] |= self._slots.pop(bare)
 
     def _said(self) -> Iterator[str]:
         if self._without_zone:
@@ -310,8 +323,14 @@ def _product(line: BillLine, kind: BilledKind) -> _Product:
     texts = line.texts
     name = texts.get("SkuMeter") or texts.get("SkuPriceId") or texts.get("SkuId") or texts.get("ChargeDescription", "")
     service = (texts.get("ServiceName") or texts.get("ServiceCategory", "")).casefold()
-    is_compute = "compute" in service or "virtual machine" in service
+    is_compute = any(word in service for word in ("compute", "virtual machine", "amazonec2"))
     return _Product(name[:80], is_compute, PriceKey(kind.sku, kind.option, line.provider, line.region))
+
+
+def _machine_price(prices: Mapping[PriceKey, float], key: PriceKey) -> float:
+    """Return what a GPU-hour of compute costs that is sold alike, else the cheapest of the provider; 0 for none."""
+    of_provider = (price for other, price in prices.items() if other.provider == key.provider)
+    return prices.get(key) or min(of_provider, default=0.0)
 
 
 def _fees(products: dict[_Product, _Part]) -> list[_Product]:

@@ -17,7 +17,7 @@ Source: FOCUS specification, attribute Unit Format.
 
 import re
 from calendar import isleap, monthrange
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -102,6 +102,10 @@ def unit_of(text: str | None) -> Unit | None:
             if seconds is not None:
                 return None  # GB/Second-Months
             seconds = _SECONDS[word]
+        elif thing == "gpu" and count != 1 and _thing_of(word) == "machine":
+            if count in _BLOCKS:
+                return None  # 100 GPU Instance Hours
+            count, thing = Decimal(1), "machine"  # 8-GPU Node Hour: the number is the node's
         else:
             thing = _thing_of(word)
     return Unit(thing or "machine", seconds, count) if count and (seconds is not None or thing is not None) else None
@@ -163,6 +167,7 @@ _HELD_CAPACITY = re.compile(r"(?:^|-)(?:Reservation|DedicatedRes):")
 PART_OF_GPU = "a part of a GPU"
 _PART_OF_GPU = re.compile(r"\b(mig|vgpu|slices?|fraction(al)?|time-?sliced|\dg\.\d+gb|1/[2-8])\b", re.IGNORECASE)
 _NO_COMPUTE = frozenset(("storage", "networking", "databases", "security", "identity"))  # categories of FOCUS
+_STORED = re.compile(r"\b(storage|volumes?|snapshots?|disks?|backups?|ssd|nvme|file ?systems?)\b", re.IGNORECASE)
 _GPU_WORD, _SIZE_WORD = re.compile(r"[a-z0-9]+"), re.compile(r"^\d+gb$")
 _HOST_PART = re.compile(r"\b(cores?|v?cpus?|ocpus?|ram|memory)\b", re.IGNORECASE)
 
@@ -190,7 +195,7 @@ class SkuMap:
     def kind(self, line: BillLine) -> BilledKind | str:
         """Return the GPU kind of a line, or why it is about no GPU's time."""
         texts = [line.instance_type or "", *(line.texts.get(name, "") for name in _FIELDS)]
-        words = [word for text in texts for word in _WORDS.split(text.casefold()) if word]
+        words = _words_of(texts)
         option = _option_of(line, texts)
         for rule in self.rules:
             pattern = rule.match.casefold()
@@ -198,13 +203,14 @@ class SkuMap:
                 if rule.sku == NO_GPU:
                     return "mapped to no GPU"
                 return BilledKind(rule.sku, rule.gpus or 0, rule.option or option, is_mapped=True)
-        found = {self.instances[word] for word in words if word in self.instances}
+        named = _words_of(texts[:1]) or words  # what a text names beside the instance type is another machine
+        found = {self.instances[word] for word in named if word in self.instances}
         instance = found.pop() if len(found) == 1 else None
         if instance is None or line.texts.get("SkuId") in self.kinds:
             instance = self._named(line) or instance
         if instance is None:
             return "no known GPU"
-        if (line.texts.get("ServiceCategory", "")).casefold() in _NO_COMPUTE or _is_traffic(line):
+        if (line.texts.get("ServiceCategory", "")).casefold() in _NO_COMPUTE or _is_bytes(line, texts):
             return "storage or traffic"
         if any(map(_PART_OF_GPU.search, texts)):
             return PART_OF_GPU
@@ -244,16 +250,22 @@ class SkuMap:
 
 
 def _option_of(line: BillLine, texts: Collection[str]) -> str | None:
-    known = _OPTIONS.get((line.pricing_category or "").casefold())
-    if known is None and "CommitmentDiscountStatus" in line.texts:
+    if "CommitmentDiscountStatus" in line.texts:
         return "reserved"
+    known = _OPTIONS.get((line.pricing_category or "").casefold())
     return known or ("spot" if any(map(_SPOT.search, texts)) else None)
 
 
-def _is_traffic(line: BillLine) -> bool:
-    """Say whether bytes are counted, and no time: what a machine sent, not what it is."""
+def _words_of(texts: Iterable[str]) -> list[str]:
+    return [word for text in texts for word in _WORDS.split(text.casefold()) if word]
+
+
+def _is_bytes(line: BillLine, texts: Collection[str]) -> bool:
+    """Say whether bytes are counted without time, or are kept: what a machine sent or stored, not what it is."""
     unit = unit_of(line.unit)
-    return unit is not None and unit.thing == "part" and unit.seconds is None
+    if unit is None or unit.thing != "part":
+        return False
+    return unit.seconds is None or any(map(_STORED.search, texts))
 
 
 def _is_fee(line: BillLine, texts: Collection[str]) -> bool:
@@ -296,7 +308,7 @@ class LineHours:
     machine_hours: Decimal | None
     gpu_hours: Decimal | None
     why: str | None = None
-    is_part: bool = False  # of a machine: cores, memory
+    is_part: bool = False  # of a machine: cores, memory; or a discount
 
 
 def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
@@ -305,7 +317,8 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
     A machine of the list prices that is one resource has no more hours than the charge is long; where it says more,
     something else is counted, and no hours follow.
     """
-    if kind.gpus == 0:
+    is_discount = line.effective < 0 <= (line.quantity or 0)  # on time that another line has
+    if kind.gpus == 0 or is_discount:
         return LineHours(None, Decimal(0), is_part=True)
     unit = unit_of(line.unit)
     if unit is None or unit.seconds is None or unit.thing == "unknown":
@@ -324,7 +337,7 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
             return LineHours(None, None, f"its unit price is of {line.unit}, and its quantity may be of single ones")
         hours = hours / unit.count if hours > length * (1 + _SAME) else hours
     hours = _as_consumed(line, unit, hours)
-    if unit.thing == "gpu":
+    if unit.thing == "gpu" or _were_gpus(line, hours):
         is_named = kind.gpus > 1 and not kind.is_mapped
         return LineHours(hours / kind.gpus if is_named else None, hours)
     if not is_blind and abs(hours) > length * (1 + _SAME):
@@ -354,6 +367,14 @@ def _as_consumed(line: BillLine, unit: Unit, hours: Decimal) -> Decimal:
         return hours
     blocks = max(consumed / hours, hours / consumed)
     return consumed if any(abs(blocks - size) <= size * _SAME for size in _BLOCKS) else hours
+
+
+def _were_gpus(line: BillLine, hours: Decimal) -> bool:
+    """Say whether as many GPU-hours were consumed as hours are priced: then GPUs are counted, and no machines."""
+    unit = unit_of(line.consumed_unit)
+    if unit is None or unit.thing != "gpu" or not line.consumed_quantity:
+        return False
+    return abs((_hours(line, unit, line.consumed_quantity) or 0) - hours) <= abs(hours) * _SAME
 
 
 def _hours(line: BillLine, unit: Unit, quantity: Decimal) -> Decimal | None:

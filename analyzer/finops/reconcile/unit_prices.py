@@ -85,7 +85,7 @@ def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) 
     found: list[tuple[int, int, str]] = []
     for day in sorted(day for day in days if days[day].paid):
         micros, note = _of_day(days[day])
-        if not found or found[-1][1] != micros:
+        if micros > 0 and (not found or found[-1][1] != micros):
             found.append((day, micros, note))
     ends: Sequence[int | None] = [*(day for day, _, _ in found), None][1:]
     return [
@@ -114,7 +114,10 @@ def _of_day(day: PaidDay) -> tuple[int, str]:
     micros = int(((mean + host) * _MICROS).to_integral_value(ROUND_HALF_UP))
     note = _BY_COST if day.is_by_cost else ""
     if host:
-        note += f"; {host * 100 / (mean + host):.1f}% of it is the host's (cores, memory)"
+        share, what = host / (mean + host), "of it is the host's (cores, memory)"
+        if host < 0:
+            share, what = -host / mean, "was taken off by discounts on lines of their own"
+        note += f"; {share * 100:.1f}% {what}"
     if apart * _SAME_PRICE > mean:
         note += _MEAN
     elif (mean + host) * _MICROS != micros:

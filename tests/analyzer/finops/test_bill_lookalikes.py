@@ -1,0 +1,144 @@
+"""Lines that look like a machine's time, or like another's, and are not: what a bill says beside them decides.
+
+Each bill is of one host of 8 H100 for 10 November at 2.60 per GPU-hour, with its other lines; what is right was worked
+out by hand.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyzer.finops.reconcile.bill import Bill
+from analyzer.finops.reconcile.compare import gathered
+from analyzer.finops.reconcile.gpu_lines import unit_of
+from analyzer.finops.reconcile.unit_prices import unit_prices
+from tests.analyzer.finops.test_bill_cases import (
+    CUR_LINE,
+    FEE,
+    GOOGLE_LINE,
+    GPU_HOURS,
+    LINE,
+    csv_of,
+    of_kind,
+    prices,
+    written,
+)
+
+HOST = {**LINE, "ResourceId": "i-0"}
+NAMED_FEE = {**HOST, **FEE, "ChargeDescription": "p5.48xlarge"}
+SERVICE_FEE = {**NAMED_FEE, "ServiceName": "Kubernetes", "ResourceId": "cluster-1"}
+RESERVED = {"PricingCategory": "Committed", "CommitmentDiscountStatus": "Used"}
+UNUSED = {
+    "PricingCategory": "Committed", "CommitmentDiscountStatus": "Unused", "PricingQuantity": "96",
+    "EffectiveCost": "1996.80",
+}  # fmt: skip
+
+
+def read(path: Path, *lines: Mapping[str, Any], as_json: bool = False) -> Bill:
+    """Return a bill of these lines."""
+    text = "".join(f"{json.dumps(line)}\n" for line in lines) if as_json else csv_of(lines)
+    return gathered([written(path / "bill", text)], (), (), (None, None))
+
+
+def others(bill: Bill) -> list[tuple[str, float]]:
+    """Return what is listed beside the GPUs: why, and how much."""
+    return [(other.why, other.nanos / 1e9) for other in bill.others.values()]
+
+
+@pytest.mark.parametrize(
+    ("lines", "option", "beside"),
+    [
+        ([HOST, {**NAMED_FEE, "RegionId": ""}], "on_demand", ("fee", 59.904)),
+        ([HOST, {**SERVICE_FEE, "RegionId": ""}], "on_demand", ("fee", 59.904)),
+        ([HOST | RESERVED, SERVICE_FEE], "reserved", ("fee", 59.904)),
+        (
+            [HOST, {**HOST, "SkuPriceDetails": '{"InstanceType":"m5.large"}', "EffectiveCost": "2.304",
+                    "ChargeDescription": "head node of p5.48xlarge", "ResourceId": "i-head"}],
+            "on_demand", ("no known GPU", 2.304),
+        ),
+        (
+            [HOST, {**HOST, "PricingUnit": "GB-Mo", "PricingQuantity": "100", "EffectiveCost": "8",
+                    "ChargeDescription": "gp3 volume of p5.48xlarge"}],
+            "on_demand", ("storage or traffic", 8.0),
+        ),
+    ],
+    ids=["fee of no region", "service's fee of no region", "service's fee on what is reserved", "another instance type",
+         "storage by the month"],
+)  # fmt: skip
+def test_what_names_a_machine_beside_its_time_is_no_second_machine(
+    tmp_path: Path, lines: Sequence[Mapping[str, str]], option: str, beside: tuple[str, float]
+) -> None:
+    """It made hours of its own, and a price that nobody pays: the mean of both, or the fee alone."""
+    bill = read(tmp_path, *lines)
+    assert of_kind(bill) == (499.2, 192, True)
+    assert prices(bill) == [("H100-80GB", option, None, 2_600_000)]
+    assert others(bill) == [beside]
+
+
+@pytest.mark.parametrize("quantity", ["24", "", "0"])
+def test_a_discount_on_a_line_of_its_own_has_no_hours_and_is_in_the_price(tmp_path: Path, quantity: str) -> None:
+    """Its quantity is of the time that it is on."""
+    discount = {"EffectiveCost": "-49.92", "PricingQuantity": quantity, "ContractedUnitPrice": ""}
+    bill = read(tmp_path, HOST, {**HOST, **discount, "ChargeDescription": "partner discount p5.48xlarge"})
+    assert of_kind(bill) == (449.28, 192, True)
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_340_000)]
+    found = unit_prices(bill, "bill", date(2026, 12, 1))
+    assert found is not None
+    assert found.rows[0].source == "bill; 10.0% was taken off by discounts on lines of their own"
+
+
+def test_a_fee_of_a_service_is_told_from_ec2_by_its_product_code(tmp_path: Path) -> None:
+    """CUR 2.0 has the product's name in a map: the code of the product says compute too."""
+    fee = {
+        **CUR_LINE, "line_item_product_code": "ElasticMapReduce", "line_item_resource_id": "arn:aws:emr:cluster/j-1",
+        "line_item_unblended_cost": "48", "line_item_unblended_rate": "2",
+        "line_item_line_item_description": "$2 per hour for EMR p5.48xlarge",
+    }  # fmt: skip
+    bill = read(tmp_path, CUR_LINE, fee)
+    assert (of_kind(bill), others(bill)) == ((624, 192, True), [("fee", 48.0)])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"PricingUnit": "8-GPU Node Hours"},
+        {**GPU_HOURS, "PricingUnit": "Hours", "ConsumedQuantity": "192", "ConsumedUnit": "GPU-Hours"},
+    ],
+)
+def test_what_a_quantity_counts_is_counted_once(tmp_path: Path, line: dict[str, str]) -> None:
+    """Without a resource nothing bounds it, and a price was an eighth."""
+    bill = read(tmp_path, {**LINE, "ConsumedQuantity": "", "ConsumedUnit": "", **line})
+    assert of_kind(bill) == (499.2, 192, True)
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_600_000)]
+    assert unit_of("100 GPU Instance Hours") is None, "a block of hours, or a machine's GPUs"
+
+
+def test_columns_that_the_first_line_of_json_leaves_out_are_read(tmp_path: Path) -> None:
+    """What is null is left out there: a correction further down was billed usage."""
+    named = {**HOST, "ResourceId": "i-2", "ChargeDescription": "", "SkuPriceDetails": {"InstanceType": "p5.48xlarge"}}
+    lines: list[dict[str, Any]] = [HOST, {**HOST, "ResourceId": "i-1", "ChargeClass": "Correction"}, named]
+    bill = read(tmp_path, *({name: cell for name, cell in line.items() if cell} for line in lines), as_json=True)
+    assert (of_kind(bill), others(bill)) == ((998.4, 384, True), [("correction", 499.2)])
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["arn:aws:ec2:us-east-1:4711:reserved-instances/ab", "/providers/Microsoft.Capacity/reservationOrders/o"],
+)
+def test_what_nobody_used_of_a_reservation_is_of_many_machines(tmp_path: Path, resource: str) -> None:
+    """Four machines for a day are behind one resource; a status of commitment says how they were bought."""
+    bill = read(tmp_path, {**HOST, **UNUSED, "ResourceId": resource}, {**HOST, "CommitmentDiscountStatus": "Used"})
+    assert of_kind(bill) == (2496, 960, True)
+    assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
+
+
+def test_a_slice_of_google_is_a_gpu_with_its_part_of_the_host(tmp_path: Path) -> None:
+    """Its newest machines have no lines of cores and memory."""
+    sku = {"id": "B", "description": "Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas"}
+    bill = read(tmp_path, {**GOOGLE_LINE, "sku": sku}, as_json=True)
+    assert of_kind(bill, "B200-180GB") == (499.2, 192, True)
+    assert prices(bill) == [("B200-180GB", "spot", None, 2_600_000)]
