@@ -146,8 +146,7 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
     data = said.get("data")
     if said.get("status") != "success" or not isinstance(data, dict) or data.get("resultType") != "matrix":
         raise ServerError(f"the server's answer is not a matrix of samples: {str(said)[:200]}")
-    if (said.get("warnings") and not _is_before_stores(said["warnings"], data.get("result"))) or said.get("isPartial"):
-        raise ServerError(f"the server could not read all that it has: {str(said.get('warnings'))[:200]}")
+    _check_is_whole(said, data.get("result"))
     try:
         labels = [_labels(series["metric"]) for series in data["result"]]
         told = [series.get("values") or [] for series in data["result"]]
@@ -162,6 +161,12 @@ def _slow_matrix(body: bytes) -> SeriesAnswer:
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise _not_understood(error) from error
     return SeriesAnswer(labels, [len(one) for one in told], _milliseconds(times), values)
+
+
+def _check_is_whole(said: Mapping[str, Any], result: object) -> None:
+    """Refuse an answer without what a store has that is away: what is not there would pass for what is not."""
+    if (said.get("warnings") and not _is_before_stores(said["warnings"], result)) or said.get("isPartial"):
+        raise ServerError(f"the server could not read all that it has: {str(said.get('warnings'))[:200]}")
 
 
 def _is_before_stores(warnings: object, result: object) -> bool:
@@ -406,7 +411,10 @@ class Client:
             said = orjson.loads(self._read(path, query, get=True))
         except orjson.JSONDecodeError as error:
             raise ServerError(f"{self.server.url}{path} is not Prometheus: its answer is not JSON") from error
-        return said.get("data") if isinstance(said, dict) else None
+        if not isinstance(said, dict):
+            return None
+        _check_is_whole(said, said.get("data"))
+        return said.get("data")
 
     @property
     def _patience(self) -> str:

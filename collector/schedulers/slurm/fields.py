@@ -118,7 +118,7 @@ _GRES = re.compile(r"(?:gres[/:])?(gpu|shard|mps)((?:[:/][^:=/]+)*?)(?:[:=](\d{1
 _DETAIL = re.compile(r"(?:^|,)gpu((?::[^:,(]+)?):\d+\(IDX:([0-9,\-]*)\)")
 # A type of gres.conf that is a profile of MIG, as AutoDetect writes it (a100_1g.5gb, h100_1c.3g.40gb, 1g.10gb+me), or
 # as sites do (mig-2g_20gb, a100-mig). Source: Slurm, gres.html "MIG Management".
-_MIG = re.compile(r"\d+g[._]\d+gb|(?:^|[^a-z])mig(?:[^a-z]|$)", re.IGNORECASE)
+_MIG = re.compile(r"\d+g[._-]?\d+gb|(?:^|[^a-z])mig(?:[^a-z]|$)", re.IGNORECASE)
 
 
 def gpus_in(tres: object) -> int | None:
@@ -126,12 +126,15 @@ def gpus_in(tres: object) -> int | None:
 
     Parts of GPUs (shards, MPS, MIG instances) count as 0 whole ones, and None is said where no GPU is spoken of at all.
     """
-    if isinstance(tres, str):
-        return _gpus_in_text(tres)
-    if not isinstance(tres, Iterable):
-        return None
+    return None if tres is None else _gpus_in_text(tres_text(tres))
+
+
+def tres_text(tres: object) -> str:
+    """Return a TRES as text, of a list what is gres; a count that is not known is no number there."""
+    if isinstance(tres, str) or not isinstance(tres, Iterable):
+        return str(tres)
     listed = (one for one in tres if isinstance(one, Mapping) and one.get("type") == "gres")
-    return _gpus_in_text(",".join(f"gres/{one.get('name')}={whole_number(one.get('count'))}" for one in listed))
+    return ",".join(f"gres/{one.get('name')}={whole_number(one.get('count'))}" for one in listed)
 
 
 @lru_cache(10_000)  # jobs of a cluster ask for the same

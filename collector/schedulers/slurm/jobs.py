@@ -30,6 +30,7 @@ from collector.schedulers.slurm.fields import (
     moments,
     number,
     text,
+    tres_text,
     whole_number,
     words,
 )
@@ -288,7 +289,10 @@ def document(said: bytes | str, command: str) -> Mapping[str, Any]:
 
 
 def _records(said: bytes | str, command: str) -> list[object]:
-    jobs = document(said, command).get("jobs")
+    found = document(said, command)
+    jobs = found.get("jobs")
+    if found.get("errors"):
+        raise SchedulerError(f"{command} printed errors, and what it printed is not all: {str(found['errors'])[:200]}")
     if not isinstance(jobs, list):
         raise SchedulerError(f"{command} printed JSON without jobs; is its Slurm release supported?")
     if len(jobs) > _MOST_JOBS:
@@ -336,13 +340,12 @@ def _held_in_details(details: object, nodes: tuple[str, ...]) -> _GpusHeld:
 
 
 def _accounted(raw_id: int, record: Mapping[str, Any]) -> Job:
-    return _job(raw_id, _flat(record), _SACCT)
-
-
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with what lies within its objects as `time.start`."""
     parts = ((name, part) for name, part in record.items() if isinstance(part, Mapping))
-    return {**record, **{f"{name}.{key}": value for name, part in parts for key, value in part.items()}}
+    flat = {**record, **{f"{name}.{key}": value for name, part in parts for key, value in part.items()}}
+    if flat.get("tres.allocated") is None:
+        raise SchedulerError("it does not say what it was allocated")
+    _check_tres(flat, "tres.allocated", "tres.requested")
+    return _job(raw_id, flat, _SACCT)
 
 
 def shown_jobs(said: bytes) -> list[Job]:
@@ -447,9 +450,7 @@ def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job |
         raise SchedulerError(f"{record['JobID'][:40]!r} is not a job's number")
     if not _STATE.fullmatch(record["State"]):
         raise SchedulerError(f"{record['State'][:40]!r} is not a state")
-    for name in ("AllocTRES", "ReqTRES"):
-        if not _is_tres(record[name]):
-            raise SchedulerError(f"{name} {record[name][:40]!r} does not say how many GPUs")
+    _check_tres(record, "AllocTRES", "ReqTRES")
     limit = limit_seconds(record["TimelimitRaw"]) if record["TimelimitRaw"] else clock_limit(record["Timelimit"])
     seconds, doubtful = consistent(
         [moments(record[name], zone, _MADE_BY) for name in _TIMES],
@@ -470,6 +471,12 @@ def _accounted_row(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Job |
         time_limit_seconds=limit,
     )
     return job, doubtful
+
+
+def _check_tres(record: Mapping[str, object], *names: str) -> None:
+    for name in names:
+        if not _is_tres(tres := tres_text(record.get(name) or "")):
+            raise SchedulerError(f"{name} {tres[:40]!r} does not say how many GPUs")
 
 
 @lru_cache(10_000)

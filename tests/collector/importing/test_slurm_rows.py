@@ -367,11 +367,13 @@ def test_instances_and_shards_are_parts_of_gpus(site: Site, tmp_path: Path) -> N
         "gres/gpu:a100_1g.5gb=1,gres/gpu=1",
         "gres/gpu:nvidia_a100_3g.20gb=1",
         "gres/gpu:mig-1g_5gb=1,gres/gpu=1",
+        "gres/gpu:a100-1g-5gb=1,gres/gpu=1",
+        "gres/gpu:1g.33gb:1",
         "gres/shard=1",
     )
     rows = [f"{n}|COMPLETED|ann|1792800000|1792800000|1792803600|n1|cpu=1,{one}" for n, one in enumerate(tres, 1)]
     told = read(tmp_path, "\n".join([head, *rows]) + "\n")
-    assert counts(told) == (4, 0, 0)
+    assert counts(told) == (6, 0, 0)
     assert {row[4] for row in allocations(site, told)} == {0}
 
 

@@ -157,3 +157,28 @@ def test_fields_of_history_are_those_of_a_poll_and_the_cluster() -> None:
     """The titles of a file are looked up among them."""
     assert HISTORY_FIELDS.split(",")[1:] == SACCT_FIELDS.split(",")
     assert EVENT_FIELDS.endswith(",reason")
+
+
+@pytest.mark.parametrize(
+    ("tres", "why"),
+    [
+        ({"allocated": [{"type": "gres", "name": "gpu", "id": 1001, "count": None}]}, "does not say how many GPUs"),
+        ({"allocated": [{"type": "gres", "name": "gpu:h100", "id": 1002, "count": -2}]}, "does not say how many GPUs"),
+        ({"allocated": "cpu=8,gres/gpu=4K"}, "does not say how many GPUs"),
+        ({"requested": []}, "does not say what it was allocated"),
+        (None, "does not say what it was allocated"),
+    ],
+)
+def test_a_record_that_does_not_say_how_many_gpus_is_not_read(tmp_path: Path, tres: object, why: str) -> None:
+    """It is none of a job without GPUs: that says how many processors it was allocated."""
+    record = json.loads((DATA / "sacct.json").read_text())["jobs"][0]
+    (count,) = told_of(tmp_path, json.dumps({"jobs": [record | {"tres": tres}]})).counts.values()
+    assert (count.taken, count.other, count.unread) == (0, 0, 1)
+    assert count.why[0].endswith(why)
+
+
+def test_an_answer_with_errors_is_refused(tmp_path: Path) -> None:
+    """slurmrestd answers an empty list of jobs where it cannot reach its database."""
+    document = {"jobs": [], "errors": [{"error": "Unable to connect to database", "error_number": 7000}]}
+    with pytest.raises(FileRefusedError, match="Unable to connect to database"):
+        told_of(tmp_path, json.dumps(document))

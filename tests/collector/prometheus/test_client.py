@@ -178,3 +178,36 @@ def test_a_certificate_is_verified(tmp_path: Path) -> None:
         client, _ = asking(server.url, ca=certificate)
         with client:
             assert len(client.evaluated("up", 0, 1000, 1000).times) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "is_whole"),
+    [
+        (b"", True),
+        (b',"infos":["a note"],"isPartial":false', True),
+        (b',"isPartial":true', False),
+        (b',"warnings":["receive series from Addr: 10.0.0.7:10901: rpc error: connection refused"]', False),
+        (b',"warnings":["results truncated due to limit"]', False),
+        (b',"warnings":["No StoreAPIs matched for this query"]', False),  # beside what other stores had
+    ],
+)
+def test_names_without_those_of_a_store_that_is_away_are_refused(more: bytes, is_whole: bool) -> None:
+    """An exporter's own pod, or a metric, that is missing there would pass for a holder, or for none at all."""
+    with scripted((200, b'{"status":"success","data":["dcgm-exporter-x1"]' + more + b"}")) as server:
+        client, _ = asking(server.url)
+        with client:
+            if is_whole:
+                assert client.names("pod", "up", 0, 1) == ["dcgm-exporter-x1"]
+                return
+            with pytest.raises(ServerError, match="could not read all that it has"):
+                client.names("pod", "up", 0, 1)
+
+
+def test_a_store_that_begins_later_has_no_names() -> None:
+    """Thanos then answers empty, with a warning."""
+    with scripted(
+        (200, b'{"status":"success","data":[],"warnings":["No StoreAPIs matched for this query"]}')
+    ) as server:
+        client, _ = asking(server.url)
+        with client:
+            assert client.names("pod", "up", 0, 1) == []
