@@ -208,8 +208,8 @@ def _note_request(state: State, labels: Mapping[str, str], value: float) -> None
         else:
             state.named[_name(labels)].append(pod)
     for pod in state.of(labels):
-        pod.node = labels.get("node") or pod.node
-        pod.asked[labels.get("container", ""), resource] = 0 if is_part else int(value)
+        pod.node = _own(labels, "node") or pod.node
+        pod.asked[_own(labels, "container"), resource] = 0 if is_part else int(value)
 
 
 def _read_created(client: Client, state: State, start: int, end: int) -> None:
@@ -217,7 +217,7 @@ def _read_created(client: Client, state: State, start: int, end: int) -> None:
     created, gpus = client.selector("kube_pod_created"), client.selector(_GPUS)
     there = f"and on {_POD} {gpus}"
     seen = {_name(labels): at for labels, at in _grid(client, f"timestamp({created}) {there}", start, end)}
-    hosts = list(_grid(client, f"max by (node, {_POD[1:]} (timestamp({gpus}))", start, end))
+    hosts = list(_grid(client, f"max by (node, exported_node, {_POD[1:]} (timestamp({gpus}))", start, end))
     for labels, values in _grid(client, f"max by {_POD} ({created}) {there}", start, end):
         name = _name(labels)
         if labels.get("uid") or name not in state.named:
@@ -237,9 +237,9 @@ def _read_created(client: Client, state: State, start: int, end: int) -> None:
             pod.first_seen_at = pod.first_seen_at or round(min(found) * SECOND_US)
             pod.last_seen_at = max(pod.last_seen_at, round(max(found) * SECOND_US))
             where = [
-                said["node"]
+                _own(said, "node")
                 for said, at in hosts
-                if said.get("node") and _name(said) == name and {*at.values()} & {*found}
+                if _own(said, "node") and _name(said) == name and {*at.values()} & {*found}
             ]
             pod.node = where[-1] if where else pod.node
 
@@ -260,7 +260,7 @@ def _read_owners(client: Client, state: State, within: str, end: int) -> None:
 
 
 def _info(pod: Pod, labels: Mapping[str, str], _: float) -> None:
-    pod.node = pod.node or labels.get("node", "")
+    pod.node = pod.node or _own(labels, "node")
     pod.priority_class = labels.get("priority_class") or pod.priority_class
 
 

@@ -33,6 +33,7 @@ _NO_LINK = re.compile(
 )
 # What an exporter's pod or container is called, for where nothing proves whose the label is.
 _EXPORTER = re.compile(r"(?:dcgm|gpu|nvidia|smi|metrics).*exporter|gpuledger")
+_OF_POD = ("namespace", "pod", "container")
 # Labels that an exporter gives to each sample. What is left is its target's or its scraper's, and tells several of them
 # apart; so does what high-availability pairs put on.
 _OF_SAMPLES = re.compile(
@@ -179,12 +180,14 @@ def gpu_facts(labels: Labels) -> GpuFacts:
 def holder(labels: Labels, clusters: Clusters = DEFAULT) -> ExporterHolder | None:
     """Return who held the GPU, or None where nobody is named: the exporter's own pod holds nothing.
 
-    A label `pod` beside `exported_pod` is the target's. Alone it is the exporter's own where the server says of the
-    target that it is that pod, and else that of who holds the GPU; where the server tells nothing, names decide.
+    Each label of the exporter's that its target has too stands behind exported_, and the target's beside it. Where none
+    does, `pod` is the exporter's own where the server says of the target that it is that pod, and else that of who
+    holds the GPU; where the server tells nothing, names decide.
     """
-    prefix = "exported_" if labels.get("exported_pod") else ""
-    namespace, pod, container = (_short(labels.get(prefix + name)) for name in ("namespace", "pod", "container"))
-    if not prefix and pod is not None:
+    told = [labels.get(name) for name in _OF_POD]
+    renamed = [labels.get(f"exported_{name}") for name in _OF_POD]
+    namespace, pod, container = (_short(one or other) for one, other in zip(renamed, told, strict=True))
+    if pod is not None and not any(renamed):
         if clusters.exporters is None:
             is_own = _EXPORTER.search(f"{pod} {container or ''}") is not None
         else:
@@ -198,10 +201,12 @@ def holder(labels: Labels, clusters: Clusters = DEFAULT) -> ExporterHolder | Non
 
 def target_pod(labels: Labels) -> tuple[str, str] | None:
     """Return the pod of a series' target, namespace and name, where its labels prove it: `up` is told of targets alone,
-    and a server puts exported_ before what a sample says itself.
+    and a server puts exported_ before what a sample says itself and its target too.
     """
-    is_proof = labels.get("__name__") == "up" or bool(labels.get("exported_pod"))
-    return (labels.get("namespace", ""), labels["pod"]) if is_proof and labels.get("pod") else None
+    is_up = labels.get("__name__") == "up"
+    if not labels.get("pod") or not (is_up or labels.get("exported_pod")):
+        return None
+    return labels.get("namespace", "") if is_up or labels.get("exported_namespace") else "", labels["pod"]
 
 
 @lru_cache(1000)  # names are few, and asked for with every series

@@ -221,6 +221,27 @@ def test_pods_whose_uid_was_dropped_hold_their_gpus(tmp_path: Path) -> None:
     assert notes == ("4 pods without the label uid, dropped on the way: told apart by name and creation",)
 
 
+@pytest.mark.parametrize("uid", [True, False])
+def test_what_is_the_exporters_own_is_not_taken_for_a_pods(tmp_path: Path, uid: bool) -> None:
+    """Where labels are not honored, namespace, pod, container and node are those of kube-state-metrics itself: a pod
+    of two containers has the GPUs of both, on its own host.
+    """
+    day = DayOfSeries()
+    target = {"instance": "ksm:8080", "namespace": "kube-system", "pod": "ksm-0", "container": "ksm", "node": "infra-1"}
+    own = target | {"exported_namespace": "research", "exported_pod": "train-0"} | ({"uid": "u-0"} if uid else {})
+    for at in range(HOUR, 3 * HOUR + 1, 60):
+        for container, gpus in (("main", 4), ("eval", 2)):
+            asked = own | {"exported_container": container, "exported_node": "k1", "resource": "nvidia_com_gpu"}
+            day.add("kube_pod_container_resource_requests", asked, at, gpus)
+        day.add("kube_pod_info", own | {"exported_node": "k1"}, at, 1)
+        day.add("kube_pod_created", own, at, T0 + HOUR)
+    with day.served(tmp_path / "ksm") as url, Client(Server(url)) as client, Store.open(None) as store:
+        state = read_pods(client, SINCE, UNTIL)
+        with store.session() as session:
+            claims = pod_history(session, state, "prod", Labels(), UNTIL).claims
+    assert [(one.member, one.node, one.gpus) for one in claims] == [("research/train-0", "k1", 6)]
+
+
 GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-a", "Hostname": "n1"}
 
 

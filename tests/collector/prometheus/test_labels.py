@@ -69,6 +69,14 @@ def test_what_is_a_whole_gpus_is_not_said_of_its_instances() -> None:
             {"pod": "dcgm-exporter-x", "namespace": "gpu", "exported_pod": "train-0", "exported_namespace": "research"},
             ExporterHolder("research", "train-0", None, None),
         ),
+        (
+            {"pod": "train-0", "namespace": "gpu", "exported_namespace": "research", "container": "main"},
+            ExporterHolder("research", "train-0", "main", None),
+        ),
+        (
+            {"pod": "exporter-x", "exported_pod": "train-0", "namespace": "research", "container": "main"},
+            ExporterHolder("research", "train-0", "main", None),
+        ),
         ({"pod": "nvidia-dcgm-exporter-x7k2p", "namespace": "gpu", "container": "nvidia-dcgm-exporter"}, None),
         ({"hpc_job": "81234"}, ExporterHolder(None, None, None, "81234")),
         ({"pod": "", "hpc_job": ""}, None),
@@ -114,19 +122,21 @@ def test_another_exporters_uuid_is_made_the_drivers() -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_generated_labels_name_their_holder(seed: int) -> None:
-    """Whatever exporters and work are called: a server that honors labels or not, targets in pods or not."""
+    """Whatever exporters and work are called: a server that honors labels or not, whichever labels targets have."""
     choose = random.Random(seed)
     names = ("train-0", "dcgm-exporter-x1", "gpu-exporter-finetune", "metrics-exporter", "web", "exporter")
     own = {"namespace": choose.choice(("gpu", "default")), "pod": choose.choice(names), "container": "c"}
     who = {"namespace": "research", "pod": choose.choice(names), "container": "main"}
-    in_pod, honors, is_held = (choose.random() < 0.5 for _ in range(3))
+    honors, is_held = (choose.random() < 0.5 for _ in range(2))
     job = {"hpc_job": "7"} if choose.random() < 0.2 else {}
-    target = own if in_pod else {}
-    prefix = "exported_" if in_pod and not honors else ""
-    said = {f"{prefix}{name}": value for name, value in who.items()} if is_held else {}
+    target = {name: own[name] for name in choose.sample(sorted(own), choose.choice((0, 1, 2, 3, 3)))}
+    renamed = {} if honors else target
+    said = {f"exported_{name}" if name in renamed else name: value for name, value in who.items()} if is_held else {}
     up = {"__name__": "up", "instance": "n1:9400", **target}
+    series = {"gpu": "0", **target, **said, **job}
     exporters = frozenset(filter(None, [target_pod(up)]))
-    found = holder({"gpu": "0", **target, **said, **job}, Clusters(exporters=exporters))
+    assert target_pod(series) in (None, *exporters)
+    found = holder(series, Clusters(exporters=exporters))
     pod = who if is_held and (who["namespace"], who["pod"]) not in exporters else None
     namespace, name, container = [pod[key] if pod else None for key in ("namespace", "pod", "container")]
     truth = ExporterHolder(namespace, name, container, job.get("hpc_job")) if pod or job else None
