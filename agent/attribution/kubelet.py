@@ -186,17 +186,23 @@ _REPLICA = re.compile(r"::\d+$|/vgpu\d+$")
 _GKE = re.compile(r"nvidia(\d+)(?:/gi(\d+))?")
 _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")  # drivers before 470
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,64}")
+# Resources whose devices are GPUs of this host's driver, or parts of them; cards given to virtual machines are not.
+_GPUS = re.compile(r"nvidia\.com/(?:gpu|mig-|.*\.shared$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The devices of one container. `claims` counts those held through Dynamic Resource Allocation, by other names."""
+    """The devices of one container. `claims` counts those held through Dynamic Resource Allocation, by other names.
+
+    `gpu_ids` are the ids of those that are GPUs by what their resource is called.
+    """
 
     namespace: str
     pod: str
     name: str
     device_ids: tuple[str, ...]
     claims: int = 0
+    gpu_ids: frozenset[str] = frozenset()
 
 
 def containers(list_response: bytes) -> list[Container]:
@@ -254,9 +260,11 @@ def unit(device_id: str, devices: Devices) -> str | None:
 
 
 def _container(namespace: str, pod: str, message: bytes) -> Container:
-    ids = tuple(device_id for devices in _messages(message, 2) for device_id in _texts(devices, 2))
+    held = [(_text(devices, 1), tuple(_texts(devices, 2))) for devices in _messages(message, 2)]
+    ids = tuple(device_id for _, each in held for device_id in each)
+    gpu_ids = frozenset(device_id for resource, each in held if _GPUS.match(resource) for device_id in each)
     claims = sum(1 for resource in _messages(message, 5) for _ in _messages(resource, 4))
-    return Container(namespace, pod, _text(message, 1), ids[:_DEVICES_MAX], claims)
+    return Container(namespace, pod, _text(message, 1), ids[:_DEVICES_MAX], claims, gpu_ids)
 
 
 def _messages(message: bytes, number: int) -> Iterator[bytes]:
@@ -385,6 +393,7 @@ class Kubelet:
         living_uids, uids = living(self._sys), logged(self._logs)
         held: list[GpuHold] = []
         names: dict[str, Meant] = {}
+        unnamed, devices = 0, self._devices()
         for one in listed:
             pod, alias = (one.namespace, one.pod), _pod_run_id(self._cluster, one.namespace, one.pod)
             uid = _uid(uids.get(pod, set()), living_uids) or self._uid_of(alias)
@@ -392,9 +401,14 @@ class Kubelet:
                 continue  # it has ended, and is listed all the same
             found = self._held(one, alias)
             held += found
+            unnamed += sum(unit(device_id, devices) is None for device_id in one.gpu_ids)
             if uid is not None and found:
                 names[alias] = Meant(f"kubernetes/{self._cluster}/{uid}", f"{one.namespace}/{one.pod}")
-        return ProviderReport(tuple(held), names)
+        unread = {
+            "devices held by resource claims: only the cluster knows which GPUs those are": self.claims,
+            "device ids of pods name no GPU of this host: who holds which is not known": unnamed,
+        }
+        return ProviderReport(tuple(held), names, unread)
 
     def _held(self, one: Container, run_id: str) -> list[GpuHold]:
         devices, parts = self._devices(), dict[str, list[str]]()

@@ -41,10 +41,13 @@ class GpuHold:
 
 @dataclass(frozen=True, slots=True)
 class ProviderReport:
-    """What one provider says: who holds what, and which of its names stand for which runs."""
+    """What one provider says: who holds what, which of its names stand for which runs, and in `unread`, by sentence,
+    how much it said that names no GPU or no run here.
+    """
 
     held: tuple[GpuHold, ...] = ()
     names: Mapping[str, "Meant"] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,11 @@ class HolderProviders:
             for one in self._asked
             if one.told is not None or one.failures
         ]
+
+    def coverage(self) -> list[str]:
+        """Return what they said that names no GPU or no run, in words."""
+        reports = [(one.provider.name, one.told) for one in self._asked if one.told is not None]
+        return [f"{name}: {count} {what}" for name, told in reports for what, count in told.unread.items() if count]
 
     def close(self) -> None:
         """End the threads and the connections."""

@@ -110,7 +110,7 @@ def open_host_sources(
         sources,
         gpus=gpus,
         close=close,
-        coverage=lambda: [line for part in (*feeds, runs, numbers, *services) for line in part.coverage()],
+        coverage=lambda: [line for part in (*feeds, runs, providers, numbers, *services) for line in part.coverage()],
         hidden_holders=lambda: runs.unseen,
         attribution_age_seconds=lambda: max(providers.ages().values(), default=None),
         providers=providers.conditions,

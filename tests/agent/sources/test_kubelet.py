@@ -207,8 +207,29 @@ def test_resource_claims_are_counted(kubelet: StandIn, holder: Kubelet) -> None:
     """Devices of Dynamic Resource Allocation have names that only the cluster can resolve: not seen, and said so."""
     claim = field(2, "gpu") + field(3, "ml") + field(4, field(2, "gpu.nvidia.com") + field(4, "gpu-0"))
     kubelet.listed = field(1, field(1, "a-0") + field(2, "ml") + field(3, field(1, "main") + field(5, claim)))
-    assert held(holder.read()) == []
+    told = holder.read()
+    assert held(told) == []
     assert holder.claims == 1
+    assert told is not None
+    assert [words.split(":")[0] for words, count in told.unread.items() if count] == ["devices held by resource claims"]
+
+
+def test_ids_of_gpus_that_name_none_are_counted(kubelet: StandIn, holder: Kubelet) -> None:
+    """The GPUs are held, and which they are cannot be said; other devices, and cards of virtual machines, are none."""
+    ids = {
+        "nvidia.com/gpu": [GPU, "nvidia7", "card-3"],
+        "nvidia.com/mig-1g.10gb": ["MIG-GPU-0/9/0"],
+        "nvidia.com/A100.shared": ["nvidia9/vgpu0"],
+        "nvidia.com/GA102GL_A10": ["0000:65:00.0"],
+        "rdma/hca": ["0000:3b:00.0"],
+    }
+    kubelet.listed = list_response({"ml/a": {"c": ids}})
+    providers = HolderProviders([holder], Aliases(), patience_seconds=PATIENCE_SECONDS)
+    told = providers.told()
+    assert [one.gpu_uuid for one in told.held] == [GPU]
+    assert [line.partition(":")[0] for line in providers.coverage()] == ["kubelet"]
+    assert providers.coverage()[0].startswith("kubelet: 4 device ids of pods name no GPU of this host")
+    providers.close()
 
 
 class Clock:
