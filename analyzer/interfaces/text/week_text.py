@@ -255,9 +255,9 @@ def _data_quality(report: WeekReport, layout: TextLayout) -> list[str]:
 
 
 def silent_words(node: Silent, timezone: str) -> str:
-    """Return how long a node was silent, and from which day."""
+    """Return how long a node was not measured, whatever the cause, and from which day."""
     first = day(local(node.first_hour, timezone)).split()[0]
-    return f"{plain(node.node)} silent for {duration(node.milliseconds // 1000)} from {first}"
+    return f"{plain(node.node)} not measured for {duration(node.milliseconds // 1000)} from {first}"
 
 
 def _next(report: WeekReport) -> str:
