@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
 
+from agent.wire.bounded import json_said
 from agent.wire.units import DAY_US, MICROS, SECOND_US
 from analyzer.finops.unit_cost.report import UnitLine
 from analyzer.finops.unit_cost.text import digits, short
@@ -281,6 +284,25 @@ class Frame:
         return self._environment.get_template("ended.html").render(
             is_simulated=self._is_simulated, since=since, ago=ago
         )
+
+
+def refuse_with_pages(app: FastAPI, frame: Frame, teams: Callable[[Request], Iterable[str] | None]) -> None:
+    """Let a browser see a page where an address is not there or wrong; programs have their problems as before.
+
+    `teams` are those that a request sees alone, None where it sees the whole site.
+    """
+    for kind in (HTTPException, RequestValidationError):
+        told = cast("Callable[[Request, Exception], Response]", app.exception_handlers[kind])
+
+        def answer(request: Request, error: Exception, told: Callable[..., Response] = told) -> Response:
+            problem = told(request, error)
+            if "text/html" not in request.headers.get("accept", ""):
+                return problem
+            detail = json_said(bytes(problem.body))["detail"]
+            page = frame.render("told.html", confined_to=teams(request), message=detail)
+            return HTMLResponse(page, problem.status_code, STRICT)
+
+        app.add_exception_handler(kind, answer)
 
 
 def _ways(here: str | None, *, whole_site: bool) -> list[Way]:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from analyzer.analysis import analyze
 from analyzer.interfaces.alarms.hook import AlarmReporter
 from analyzer.interfaces.alarms.settings import AlarmSettings
+from analyzer.interfaces.api.request_service import Scope as Readable
 from analyzer.interfaces.api.routes import add_api
 from analyzer.interfaces.doctor.sight import Live
 from analyzer.interfaces.mail.settings import MailSettings
@@ -43,7 +44,7 @@ from dashboards.disk_cache import DiskCache, edition_of
 from dashboards.page_cache import PageCache, PageCounts
 from dashboards.pages.finding import finding_routes
 from dashboards.pages.fleet import fleet_routes
-from dashboards.pages.frame import Frame, assets
+from dashboards.pages.frame import Frame, assets, refuse_with_pages
 from dashboards.pages.health import health_routes
 from dashboards.pages.money import money_routes
 from dashboards.pages.placement import placement_routes
@@ -272,6 +273,7 @@ def _add_pages(app: FastAPI, config: ServerConfig, pages: ReadPages, doctor: Doc
         mail_stop_routes(access.registry.mails),
     ):
         app.include_router(router, include_in_schema=False)
+    refuse_with_pages(app, pages.frame, lambda request: Readable.of(request.scope).teams)
 
 
 def _pages_on_disk(app: FastAPI, store: Store, settings: Settings) -> DiskCache | None:

@@ -150,6 +150,16 @@ def test_what_is_not_there_is_a_sentence(client: httpx.Client, path: str, status
     assert "Traceback" not in answer.text
 
 
+@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/findings/f-7kq2/nope", 404), ("/?at=never", 422)])
+def test_a_browser_sees_a_page_where_an_address_is_wrong(client: httpx.Client, path: str, status: int) -> None:
+    """A mistyped address showed the JSON of programs, with no way back to any page."""
+    answer = client.get(path, headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert answer.status_code == status
+    assert "<h1>Nothing to show</h1>" in answer.text
+    assert 'href="/runs"' in answer.text
+    assert client.get(path).headers["content-type"] == "application/problem+json"
+
+
 def test_readings_are_the_command_line_s(client: httpx.Client) -> None:
     """--server must print what --store would."""
     text = client.get("/v1/read", params={"what": "findings", "ascii": "True"}).text
