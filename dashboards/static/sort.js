@@ -111,3 +111,4 @@ function arranged(root) {
 
 arranged(document);
 document.addEventListener("toggle", (event) => arranged(event.target), true); // what was shut had no width
+addEventListener("resize", () => document.querySelectorAll("table").forEach(folding)); // a phone was turned

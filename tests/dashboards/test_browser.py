@@ -301,3 +301,12 @@ def test_on_a_phone_every_figure_of_a_row_is_in_sight_under_its_heading(
     bare = "[...document.querySelectorAll('.folds td:not(:first-child)')].filter((e) => !e.dataset.label).length"
     assert visit.page.evaluate(bare) == 0
     visit.close()
+
+
+def test_a_phone_that_is_turned_folds_what_is_too_wide_then(browser: Browser, demo_fleet: str) -> None:
+    """Tables folded when they came, and never after: upright, a phone hid the last column of money."""
+    visit = Visit(browser, demo_fleet + "/?week=2026-W46", 844)
+    visit.look(390, "light")
+    all_fit = "[...document.querySelectorAll('.scroll')].every((e) => e.scrollWidth <= e.clientWidth + 1)"
+    visit.page.wait_for_function(f"document.querySelector('.folds') && {all_fit}", timeout=10_000)
+    visit.close()
