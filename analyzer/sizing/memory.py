@@ -182,8 +182,9 @@ def _prompt_bytes(shape: Shape, work: Work, sharding: Sharding) -> int:
 def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int | None:
     """Return keys and values of all sequences: 2 x layers x key/value heads x width x tokens x bytes of a value.
 
-    Layers that look back a window keep no more than it; of latent attention (MLA) what is latent is kept, whole on each
-    GPU; recurrent layers keep a state for each sequence. None: the size of that state is not known.
+    Layers that look back a window keep no more than it, those that read another layer's keys nothing; of latent
+    attention (MLA) what is latent is kept, whole on each GPU; recurrent layers keep a state for each sequence. None:
+    the size of that state is not known.
 
     Source: Kwon et al. 2023 (vLLM), section 3; vLLM's blocks of 16 tokens are what it rounds up to, and left out.
     """
@@ -191,11 +192,12 @@ def cache_bytes(shape: Shape, work: Work, sharding: Sharding) -> int | None:
         return None
     value = work.value_bytes if work.cache is None else int(work.cache.bits) // 8
     stages = sharding.pipeline
-    full = -(-shape.full_layers // stages) * work.context * shape.full().cached_values(sharding.tensor)
-    windowed = -(-shape.windowed_layers // stages) * min(work.context, shape.window)
+    seen = -(-(shape.full_layers - shape.uncached_full_layers) // stages) * work.context
+    full = seen * shape.full().cached_values(sharding.tensor)
+    windowed = -(-(shape.windowed_layers - shape.uncached_windowed_layers) // stages) * min(work.context, shape.window)
     values = full + windowed * shape.cached_values(sharding.tensor)
     states = -(-shape.recurrent_layers // stages) * -(-shape.state_values // sharding.tensor) * work.value_bytes
-    each = values * value + states
+    each = values * value + seen * shape.index_bytes + states
     return each * -(-work.sequences // sharding.data)
 
 

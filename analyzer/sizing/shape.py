@@ -54,8 +54,9 @@ class Shape:
     `is_gated`: the MLP has three matrices (SwiGLU) and not two (GELU); `has_dropout`: masks are kept for the backward
     pass, as in the models of 2022. `experts_active` is how many of the `experts` a token meets, beside what all tokens
     meet (`shared_width`); `dense_layers` of a mixture have one MLP of `intermediate` instead, the first of them or
-    (`is_interleaved`) in turns. `windowed_layers` look back `window` tokens. `recurrent_layers` keep a state
-    of one size (`state_values` each) and no keys; None: its size is not known.
+    (`is_interleaved`) in turns. `windowed_layers` look back `window` tokens. Uncached are layers that read the keys and
+    values of another, or of images alone; `index_bytes` are what choosing tokens takes beside. `recurrent_layers` keep
+    a state of one size (`state_values` each) and no keys; None: its size is not known.
     """
 
     layers: int
@@ -80,6 +81,9 @@ class Shape:
     windowed_layers: int = 0
     full_head_width: int = 0  # of layers without a window, where theirs differs; 0: `head_width`
     full_key_value_heads: int = 0
+    uncached_full_layers: int = 0
+    uncached_windowed_layers: int = 0
+    index_bytes: int = 0  # of one token and layer, whatever keys are kept in
     recurrent_layers: int = 0
     recurrent_parameters: int = 0  # of the mixer of one such layer
     state_values: int | None = 0

@@ -10,9 +10,9 @@ from analyzer.interfaces.cli.command import is_ascii, opened, width_of, write
 from analyzer.interfaces.questions.sizing import ask_known, read_known
 from analyzer.measures.efficiency.goodput import parameter_count
 from analyzer.prices.price_book import PriceBook
+from analyzer.sizing.config_reading import WIDEST
 from analyzer.sizing.fitting import GpuRequest, kinds
 from analyzer.sizing.model import Model, find_model, model_at, model_named
-from analyzer.sizing.model_config import WIDEST
 from analyzer.sizing.shape import Shape
 from analyzer.sizing.sized import Past, Sized, sized
 from analyzer.sizing.text import sized_json, sized_text

@@ -29,6 +29,7 @@ QWEN3 = {
     "torch_dtype": "bfloat16",
 }
 ONE = Sharding()
+PUBLISHED = json.loads((Path(__file__).parents[2] / "data" / "sizing" / "configs.json").read_text())["models"]
 TWO_WIDTHS = {
     "quant_method": "compressed-tensors",
     "config_groups": {
@@ -53,6 +54,32 @@ def test_the_width_of_a_head_is_the_one_that_the_file_states(tmp_path: Path) -> 
     assert model.parameters == 596_049_920
     assert model_at(tmp_path) == model
     assert model.assumed == ()
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=lambda one: one["name"])
+def test_widths_are_read_by_whatever_name_a_family_has_for_them(published: dict[str, Any]) -> None:
+    """DBRX's experts, shared and dense layers of ERNIE, Step and Trinity, layers that share keys, towers, halves."""
+    found = config_of("it", published["config"])
+    shape = found.shape
+    short = cache_bytes(shape, work_of("inference", context=200_000), ONE)
+    grown = cache_bytes(shape, work_of("inference", context=200_001), ONE)
+    if published["token_bytes"] is None:
+        assert short is None
+        assert any("recurrent layers are of a kind whose size is not known" in told for told in found.assumed)
+        return
+    assert short is not None
+    assert grown is not None
+    assert grown - short == published["token_bytes"]
+    if published["bn"] is not None:
+        assert shape.parameters / 1e9 == pytest.approx(published["bn"], rel=0.03)
+
+
+def test_keys_that_say_something_of_a_shape_and_are_not_read_are_told() -> None:
+    """A new family states its widths under names of its own: what was not read is never told as read."""
+    assert config_of("it", QWEN3).assumed == ()
+    assert config_of("it", QWEN3 | {"rope_theta": 1e6, "max_window_layers": 28, "attention_dropout": 0.1}).assumed == ()
+    (told,) = config_of("it", QWEN3 | {"share_q_dim": 2048, "lru_width": 2560, "attn_type": "full"}).assumed
+    assert told == "keys that were not read, and may say more of its shape: lru_width, share_q_dim"
 
 
 def test_a_width_that_nobody_states_is_derived_and_that_is_said() -> None:
@@ -325,6 +352,7 @@ def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
         (QWEN3 | {"num_attention_heads": 10**9}, "must be a whole number from 1"),
         (QWEN3 | {"is_encoder_decoder": True}, "not a decoder of text"),
         (QWEN3 | {"model_type": "mamba2"}, "of kinds that are not read here"),
+        (QWEN3 | {"model_type": "longcat_flash"}, "of kinds that are not read here"),
         (QWEN3 | {"block_configs": [{"attention": {"no_op": True}}]}, "of kinds that are not read here"),
         (QWEN3 | {"quantization_config": {"quant_method": "aqlm"}}, "'aqlm' holds weights in is not known"),
         (QWEN3 | {"quantization_config": TWO_WIDTHS}, "'compressed-tensors' holds weights in is not known"),
@@ -357,6 +385,14 @@ def test_a_file_that_describes_no_model_is_refused_in_a_sentence(tmp_path: Path,
                 "qk_rope_head_dim",
                 "full_attention_interval",
                 "first_k_dense_replace",
+                "num_kv_shared_layers",
+                "use_cla",
+                "cla_share_factor",
+                "attn_type_list",
+                "kda_layers",
+                "cross_attention_layers",
+                "sliding_window_pattern",
+                "moe_layer_end_index",
             ]
         ),
         st.none()
@@ -377,6 +413,8 @@ def test_whatever_keys_say_there_is_a_shape_or_a_sentence(changed: dict[str, Any
     assert shape.parameters > 0
     assert 0 <= shape.windowed_layers <= shape.layers
     assert 0 <= shape.recurrent_layers <= shape.layers
+    assert 0 <= shape.uncached_full_layers <= shape.full_layers
+    assert 0 <= shape.uncached_windowed_layers <= shape.windowed_layers
     assert 0 <= shape.expert_layers <= shape.layers
 
 
