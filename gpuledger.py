@@ -106,7 +106,7 @@ _COMMANDS = (  # name, module:function, help
     ("recommendations savings", "analyzer.interfaces.cli.report:savings", "predicted and realized savings"),
     ("top", "analyzer.interfaces.live.cli:top", "the fleet or a host now: who holds GPUs, at what cost"),
     ("bill prices", "analyzer.interfaces.cli.prices:prices", "the price list; check finds stale and missing rows"),
-    ("bill prices import", "analyzer.interfaces.cli.price_import:bring", "convert a price catalog to a price file"),
+    ("bill prices import", "analyzer.interfaces.cli.prices:bring", "convert a price catalog to a price file"),
     (
         "bill prices import focus",
         "analyzer.interfaces.cli.bills:import_focus",

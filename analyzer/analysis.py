@@ -5,7 +5,7 @@ from dataclasses import replace
 from analyzer.findings.judgement import keep_rule_versions
 from analyzer.findings.life import keep_findings
 from analyzer.finops.charges.closing import Terms, close_runs, close_terms, terms_version
-from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.finops.non_gpu_costs.energy import non_gpu_rates
 from analyzer.ledger.amounts import book_amounts, find_due_amounts
 from analyzer.ledger.booking import Analysis, Progress, Rules, book_all, reprice
 from analyzer.ledger.causes.serving_policy import find_services, policy_book

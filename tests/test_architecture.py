@@ -103,7 +103,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/server_client.py": START,
     "analyzer/capacity/gate/request_store.py": START,
     "analyzer/finops/forecast.py": OPTIONAL,
-    "analyzer/finops/non_gpu_costs/rates.py": START,
+    "analyzer/finops/non_gpu_costs/energy.py": START,
     "analyzer/interfaces/cli/backups.py": START,
     "analyzer/interfaces/questions/question.py": START,
     "analyzer/interfaces/questions/sizing.py": START,
@@ -116,7 +116,7 @@ WITHIN_FUNCTIONS = {
     "analyzer/interfaces/cli/report.py": START,
     "analyzer/interfaces/html.py": START,
     "analyzer/interfaces/text/recording_text.py": START,  # most commands have no GPU, or are over at once
-    "analyzer/interfaces/mail/html.py": "charts are drawn for mails alone",
+    "analyzer/interfaces/mail/content.py": "charts are drawn for mails alone",
     "analyzer/interfaces/onboarding/runs.py": START,
     "collector/cli/access.py": START,
     "collector/lake/series.py": "who draws no chart needs no pyarrow",
@@ -149,7 +149,7 @@ DOORS = {
 # reads was written by us, or comes from who was asked, in bounds of bytes of its own.
 PARSERS = {"json.loads", "json.load", "tomllib.loads", "tomllib.load", "orjson.loads", "model_validate_json"}
 YAML_PARSERS = {"load", "load_all", "safe_load", "full_load", "unsafe_load", "parse", "compose", "scan"}
-BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/bounded.py", "analyzer/interfaces/api/posts.py"}
+BOUNDED = {"agent/wire/bounded.py", "analyzer/settings/bounded.py", "analyzer/interfaces/api/request_service.py"}
 OURS_ALONE = {
     "agent/sources/register.py",  # what the agent remembered in columns of its own
     "collector/pipeline/decoding/decoder.py",  # between the collector and its own decoders

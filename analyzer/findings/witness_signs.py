@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from analyzer.findings.finding import Sign
-from analyzer.ledger.causes.scorer import posteriors, read, speaks, weigh
 from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
     CAUSES,
@@ -16,6 +15,10 @@ from analyzer.ledger.causes.witnesses import (
     WITNESSES,
     Points,
     Row,
+    posteriors,
+    read,
+    speaks,
+    weigh,
 )
 from analyzer.ledger.windows import RunWindow
 from analyzer.states import booking

@@ -1,7 +1,7 @@
 """The numbers by which is judged, each with its source. Their digest is the rules' version on every ledger row.
 
 No number that decides what is booked stands elsewhere in Python (tests/analyzer/ledger/test_rules.py looks for them).
-Those of the notices do (analyzer/findings/health/limits.py): they book nothing, and are made anew when they are read.
+Those of the notices do (analyzer/findings/health/notice.py): they book nothing, and are made anew when they are read.
 
 A revision is raised by hand, with the code or the SQL of that rule; a number changes the versions of those who read it.
 Either also changes the version of all rules together (analyzer/ledger/thresholds.py), by which the ledger is made anew.

@@ -29,11 +29,15 @@ from analyzer.recommendations.recommendation import (
     Moving,
     Recommendation,
     Saved,
+    Share,
+    calibrated,
     recommendation_id,
+    recovered,
+    sureness,
+    told_over_us,
 )
 from analyzer.recommendations.rules import FINDINGS, FLEET, NOTICES
 from analyzer.recommendations.run_status import SERVING, Life, gpu_milliseconds, moving, moving_words, read_life
-from analyzer.recommendations.saving import Share, calibrated, recovered, sureness, told_over_us
 from analyzer.recommendations.site import Site
 from analyzer.recommendations.site_query import read_site
 from analyzer.settings.settings import Settings

@@ -28,8 +28,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import joined_names, remark, scheduler, shell_word, shell_words
-from analyzer.recommendations.recommendation import Artefact, Change, Form, Saved
-from analyzer.recommendations.saving import BEYOND, Share, share_of_loss
+from analyzer.recommendations.recommendation import BEYOND, Artefact, Change, Form, Saved, Share, share_of_loss
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types.checks import latency
 from analyzer.states import Confidence

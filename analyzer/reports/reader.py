@@ -12,7 +12,7 @@ from analyzer.findings.judgement import FindingHistory, lives, read_case
 from analyzer.findings.ledger_findings import still_costs
 from analyzer.finops.charges.closing import edited
 from analyzer.finops.charges.sums import Charged, charged
-from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.finops.non_gpu_costs.energy import non_gpu_rates
 from analyzer.ids import TYPED_LEAST, by_id
 from analyzer.ledger.coverage import (
     Unjudged,

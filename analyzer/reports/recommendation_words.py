@@ -1,8 +1,15 @@
 """What is said of one recommendation: the same words on screens, pages and tickets."""
 
 from agent.wire.units import SECOND_US
-from analyzer.recommendations.recommendation import Alternative, Latency, Move, Placement, Range, Recommendation
-from analyzer.recommendations.saving import over_words
+from analyzer.recommendations.recommendation import (
+    Alternative,
+    Latency,
+    Move,
+    Placement,
+    Range,
+    Recommendation,
+    over_words,
+)
 from analyzer.text.words import CENTS_UNDER, counted, gpu_hours, moment_words, money, owner_word, plain, plain_sentence
 
 _NOT_PREDICTED = "not predicted: try it and compare (gpuledger runs compare)"

@@ -11,11 +11,10 @@ from agent.wire.units import MICROS
 from analyzer.findings.argue import RuledOut
 from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
-from analyzer.finops.non_gpu_costs.energy import BY_POWER, MILLIJOULES_PER_KWH, summed_energy
-from analyzer.finops.non_gpu_costs.rates import Rates
+from analyzer.finops.non_gpu_costs.energy import BY_POWER, MILLIJOULES_PER_KWH, Rates, summed_energy
 from analyzer.ledger.causes.stages import header
 from analyzer.ledger.coverage import Hours, NotJudged, TimelinePoint, held_span, known_hours, no_hours, not_judged
-from analyzer.measures.efficiency.of_run import Efficiency, Subject, efficiency
+from analyzer.measures.efficiency.efficiency_query import Efficiency, Subject, efficiency
 from analyzer.measures.efficiency.steps import StepTime
 from analyzer.measures.traffic.run_traffic import RunTraffic
 from analyzer.period import Period

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analyzer.ledger.causes import input_starvation, scorer
+from analyzer.ledger.causes import input_starvation, witnesses
 from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
     CAUSES,
@@ -153,12 +153,12 @@ class Windows:
 
 
 def _says(window: RunWindow) -> tuple[Floats, list[bool]]:
-    told = scorer.read(window)
+    told = witnesses.read(window)
     found = np.zeros((len(TABLE), _CELLS))
     for at, row in enumerate(TABLE):
         for place, (name, points) in enumerate(row.cells.items()):
             if name in told:
-                found[at, place] = scorer.speaks(points, told[name]) / 1000
+                found[at, place] = witnesses.speaks(points, told[name]) / 1000
             else:
                 found[at, place] = dict(row.unseen).get(name, 0)
     return found, [bool(row.own & told.keys() & row.cells.keys()) for row in TABLE]

@@ -36,7 +36,7 @@ from analyzer.interfaces.api.capacity import parsed as capacity_body
 from analyzer.interfaces.api.invoices import BODY_BYTES as INVOICE_BYTES
 from analyzer.interfaces.api.invoices import InvoiceAsked
 from analyzer.interfaces.api.parameters import cursor_position as cursor
-from analyzer.interfaces.mcp.over_http import REQUEST_BYTES
+from analyzer.interfaces.mcp.cli import REQUEST_BYTES
 from analyzer.ledger.causes.serving_policy import PolicyBook
 from analyzer.ledger.teams import TeamBook
 from analyzer.prices.price_book import PriceBook

@@ -11,8 +11,7 @@ import pytest
 from analyzer.interfaces.alarms.alarm import present
 from analyzer.interfaces.alarms.settings import AlarmSettings
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.content import Footer
-from analyzer.interfaces.mail.html import mail_html
+from analyzer.interfaces.mail.content import Footer, mail_html
 from analyzer.reports.reader import Reader
 from collector.config import CollectorConfig
 from collector.store.database import Store

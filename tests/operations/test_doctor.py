@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from agent.wire.contract import SCHEMA_VERSION
 from agent.wire.units import DAY_US
-from analyzer.interfaces.doctor.access import access, ends_at
-from analyzer.interfaces.doctor.agents import agents
 from analyzer.interfaces.doctor.cli import doctor
+from analyzer.interfaces.doctor.connections import access, agents, ends_at
 from analyzer.interfaces.doctor.examination import WIDTH, Examination, document, examination, jobs, ledger, page
 from analyzer.interfaces.doctor.invariants import Check
 from analyzer.interfaces.doctor.sight import CheckLine, Live, Section, Sight

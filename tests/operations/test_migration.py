@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analyzer.interfaces.doctor import examine
+from analyzer.interfaces.doctor.invariants import examine
 from analyzer.settings.settings import Settings
 from collector.lake.sealing import seal
 from collector.store.database import Store

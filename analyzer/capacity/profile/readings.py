@@ -19,11 +19,10 @@ from analyzer.capacity.profile.facts import (
     UnitCost,
 )
 from analyzer.capacity.profile.work import HeldRun, Work
-from analyzer.findings.health.limits import MIG_CAPABLE
+from analyzer.findings.health.notice import MIG_CAPABLE
 from analyzer.finops.non_gpu_costs.energy import Drawn
-from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, labels, reported_progress
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, Subject, labels, reported_progress, scaling_of
 from analyzer.measures.efficiency.goodput import Scaling
-from analyzer.measures.efficiency.of_run import Subject, scaling_of
 from analyzer.measures.traffic.run_traffic import read_traffic
 from analyzer.period import local
 from analyzer.queries.statements import statements

@@ -13,8 +13,7 @@ from typing import Any
 
 from agent.wire.units import HOUR_MS, WEEK_US
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rows_of, values_of
+from analyzer.findings.health.notice import LIMITS, Notice, NoticeLimits, NoticeRule, Span, noticed, rows_of, values_of
 from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.efficiency_query import Straggler, stragglers

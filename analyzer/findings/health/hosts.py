@@ -10,8 +10,7 @@ from typing import TypeVar
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
 from analyzer.findings.health.gpus import Replays, replay_notices
-from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
+from analyzer.findings.health.notice import LIMITS, Notice, NoticeLimits, Span, noticed, rows_of, values_of
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import counted, some

@@ -7,8 +7,7 @@ from typing import Literal
 
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.limits import LIMITS, NoticeLimits
-from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
+from analyzer.findings.health.notice import LIMITS, Notice, NoticeLimits, Span, noticed, rows_of, values_of
 from analyzer.ledger.coverage import Unjudged
 from analyzer.queries.statements import statements
 from analyzer.text.words import brief_percent, some

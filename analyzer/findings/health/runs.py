@@ -9,8 +9,18 @@ from typing import Any
 
 from agent.wire.units import HOUR_MS
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.limits import LIMITS, MIG_CAPABLE, NoticeLimits
-from analyzer.findings.health.notice import Notice, NoticeRule, Span, noticed, rolled_until, rows_of, values_of
+from analyzer.findings.health.notice import (
+    LIMITS,
+    MIG_CAPABLE,
+    Notice,
+    NoticeLimits,
+    NoticeRule,
+    Span,
+    noticed,
+    rolled_until,
+    rows_of,
+    values_of,
+)
 from analyzer.ledger.coverage import Unjudged
 from analyzer.measures.efficiency import efficiency_query
 from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints, Failures, Figure, Saving, checkpoints

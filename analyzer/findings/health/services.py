@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.findings.finding import EvidenceLine
-from analyzer.findings.health.limits import LIMITS
-from analyzer.findings.health.notice import Notice, Span, noticed, rows_of, values_of
+from analyzer.findings.health.notice import LIMITS, Notice, Span, noticed, rows_of, values_of
 from analyzer.findings.words import rows
 from analyzer.ledger.coverage import Unjudged
 from analyzer.ledger.thresholds import Thresholds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from analyzer.finops.charges.sums import HeldHour, charged_micros
-from analyzer.finops.non_gpu_costs.rates import Rates, close_rates
+from analyzer.finops.non_gpu_costs.energy import Rates, close_rates
 from analyzer.ledger.pending import is_reached, spans
 from analyzer.ledger.teams import TeamBook, team_book
 from analyzer.period import Period, local

@@ -9,13 +9,15 @@ from agent.wire.units import GIB, HOUR_US
 from analyzer.finops.non_gpu_costs.energy import (
     Drawn,
     EnergySum,
+    Rates,
     TeamEnergy,
     TeamHolder,
     energy,
     energy_by_team,
+    non_gpu_rates,
+    stretches,
     summed_energy,
 )
-from analyzer.finops.non_gpu_costs.rates import Rates, non_gpu_rates, stretches
 from analyzer.measures.traffic.fleet import read_fleet_traffic
 from analyzer.measures.traffic.tariff import Bill, TariffBook
 from analyzer.period import Period

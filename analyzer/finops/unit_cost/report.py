@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.wire.units import PERMILLE
-from analyzer.finops.unit_cost.change import Changed, changed
 from analyzer.finops.unit_cost.units import (
     TOKENS_READ,
     TOKENS_SERVED,
     UNITS,
+    Changed,
     Hour,
     Unit,
     Week,
     Whose,
     by_week,
+    changed,
     counted,
     hours_cost,
     said_enough,
@@ -23,9 +24,8 @@ from analyzer.finops.unit_cost.units import (
 from analyzer.ledger.amounts import Correction, corrections
 from analyzer.ledger.coverage import known_hours as hours_of
 from analyzer.ledger.coverage import known_part, like_before
-from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, reported_progress
+from analyzer.measures.efficiency.efficiency_query import NOT_TRAINING, peer_of, reported_progress
 from analyzer.measures.efficiency.goodput import Peer, Scaling, Signature, scaling, signature
-from analyzer.measures.efficiency.of_run import peer_of
 from analyzer.period import Calendar, Period
 from analyzer.queries.ledger_query import Gap, gaps, labels_of
 from analyzer.queries.statements import statements

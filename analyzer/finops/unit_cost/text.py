@@ -3,9 +3,8 @@
 from math import floor, log10
 
 from agent.wire.units import MICROS, PERMILLE, SECOND_US
-from analyzer.finops.unit_cost.change import MOVED_LEAST, Changed
 from analyzer.finops.unit_cost.report import Compute, RunLine, Scaled, ScalingReport, UnitLine, UnitReport, Wait
-from analyzer.finops.unit_cost.units import prices
+from analyzer.finops.unit_cost.units import MOVED_LEAST, Changed, prices
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import AMOUNT, GPU_TIME, CellUnit, TableColumn, name_column, paper_lines
 from analyzer.text.words import (

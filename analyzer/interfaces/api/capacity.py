@@ -41,8 +41,7 @@ from analyzer.capacity.profile.signature import read_document
 from analyzer.errors import ConfigError
 from analyzer.ids import pattern
 from analyzer.interfaces.api.parameters import READS, BusyError, Opt, Paged, Parameters, Texts, refusals
-from analyzer.interfaces.api.posts import Post, answered, documented
-from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.interfaces.api.request_service import Post, RequestContext, RequestService, answered, documented
 from analyzer.reports.document import Document, Listing, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE
 from analyzer.settings.bounded import strict_json

@@ -24,8 +24,15 @@ from analyzer.interfaces.api.parameters import (
     Texts,
     When,
 )
-from analyzer.interfaces.api.posts import Post, answered, audit, documented, said_by
-from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.interfaces.api.request_service import (
+    Post,
+    RequestContext,
+    RequestService,
+    answered,
+    audit,
+    documented,
+    said_by,
+)
 from analyzer.ledger.coverage import Hours, Measured, by_rule, known_hours, measured
 from analyzer.ledger.run_facts import find_run
 from analyzer.period import Period

@@ -19,8 +19,7 @@ from analyzer.finops.reconcile.compare import hold, ledger_skus
 from analyzer.finops.reconcile.invoice_matches import KEPT_SHOWN, InvoiceSource, keep, kept_matches
 from analyzer.finops.reconcile.text import ROWS_SHOWN, answer, comparison_data, label_of_compared, reconcile_text
 from analyzer.interfaces.api.parameters import READS, Opt, Parameters, refusals
-from analyzer.interfaces.api.posts import audit, body_of, said_by
-from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.interfaces.api.request_service import RequestContext, RequestService, audit, body_of, said_by
 from analyzer.ledger.coverage import ledger_end
 from analyzer.reports.document import Document, Iso, Micros, Model, iso
 from analyzer.server_client import WRONG_USAGE

@@ -10,9 +10,8 @@ from starlette.responses import Response
 from analyzer.findings.judgement import BECAUSE_MAX
 from analyzer.ids import by_id, pattern
 from analyzer.interfaces.api.parameters import READS, Opt, Paged, Parameters, Spanned, Text, Texts, When
-from analyzer.interfaces.api.posts import Post as Said
-from analyzer.interfaces.api.posts import answered, audit, documented, said_by
-from analyzer.interfaces.api.request_service import RequestContext, RequestService
+from analyzer.interfaces.api.request_service import Post as Said
+from analyzer.interfaces.api.request_service import RequestContext, RequestService, answered, audit, documented, said_by
 from analyzer.ledger.coverage import Hours, Measured, known_hours, measured
 from analyzer.period import Period
 from analyzer.recommendations.lifecycle.lifecycle_tables import Decision, LifecycleStatus, Word, decide, moment_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.errors import LedgerError
-from analyzer.interfaces.doctor import examine
+from analyzer.interfaces.doctor.invariants import examine
 from analyzer.ledger.believed import believing
 from analyzer.server_client import ask_server_json
 from analyzer.settings.settings import Settings

@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent.wire.units import DAY_SECONDS, SECOND_US
-from analyzer.interfaces.doctor.access import access
-from analyzer.interfaces.doctor.agents import agents
+from analyzer.interfaces.doctor.connections import access, agents, mail
 from analyzer.interfaces.doctor.invariants import Check, as_json, examine
-from analyzer.interfaces.doctor.mail import mail
 from analyzer.interfaces.doctor.sight import CheckLine, Section, Sight, count, length_words, minute_words, some
 from analyzer.interfaces.doctor.storage import forecast, storage
 from analyzer.text.layout import at_column

@@ -1,7 +1,25 @@
-"""What one weekly e-mail says: figures already rounded and words already chosen. Text, HTML and picture print it."""
+"""What one weekly e-mail says: figures already rounded and words already chosen. Text, HTML and picture print it.
 
+The HTML is tables with inline styles: no script, nothing fetched from elsewhere, every name escaped.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from analyzer.text.templating import environment_of, palette
+
+if TYPE_CHECKING:
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont, ImageFont
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +179,153 @@ class Content:
     def files_text(self) -> str:
         """What is attached, in a line; empty where nothing is."""
         return f"Attached: {', '.join(each.name for each in self.files)}" if self.files else ""
+
+
+SCALE = 2
+WIDTH = 480  # as it is shown, in CSS pixels; wide phones show it whole
+_MARGIN, _BAR, _ROW, _GAP = 16, 34, 26, 10
+_FONT = 15
+_PAPER, _INK, _FAINT = (255, 255, 255), (32, 36, 40), (96, 102, 110)
+_BARS_MOST = 12
+
+
+def _chart_size(content: Content) -> tuple[int, int]:
+    """Return how large the picture is shown, in CSS pixels."""
+    bars = len(_avoidable(content))
+    legend = len(content.classes) * _ROW
+    return WIDTH, _MARGIN * 2 + _BAR + _GAP + legend + (_GAP + _ROW + bars * _ROW if bars else 0)
+
+
+def chart(content: Content) -> bytes | None:
+    """Return the picture as PNG; None where there is nothing to draw."""
+    classes = content.classes
+    if not classes:
+        return None
+    from PIL import Image, ImageDraw, ImageFont
+
+    width, height = (SCALE * side for side in _chart_size(content))
+    image = Image.new("RGB", (width, height), _PAPER)
+    pen = ImageDraw.Draw(image)
+    font = ImageFont.load_default(_FONT * SCALE)  # comes with Pillow: the same letters on every host
+    below = _stacked(pen, classes)
+    below = _legend(pen, font, classes, below)
+    _bars(pen, font, _avoidable(content), below)
+    written = BytesIO()
+    image.quantize(64).save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+def _avoidable(content: Content) -> list[WentLine]:
+    found, klass = [], ""
+    for line in content.went:
+        klass = line.klass or klass
+        if klass == "avoidable":
+            found.append(line)
+    return found[:_BARS_MOST]
+
+
+def _stacked(pen: "ImageDraw", classes: tuple[ClassShare, ...]) -> int:
+    left, right, top = _MARGIN * SCALE, (WIDTH - _MARGIN) * SCALE, _MARGIN * SCALE
+    whole = sum(one.share for one in classes) or 1.0
+    at = float(left)
+    for one in classes:
+        until = at + (right - left) * one.share / whole
+        pen.rectangle(
+            (round(at), top, max(round(at), round(until) - SCALE), top + _BAR * SCALE), fill=palette()[one.name]
+        )
+        at = until
+    return top + (_BAR + _GAP) * SCALE
+
+
+def _legend(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", classes: tuple[ClassShare, ...], top: int) -> int:
+    for one in classes:
+        side = 14 * SCALE
+        pen.rectangle(
+            (_MARGIN * SCALE, top + 5 * SCALE, _MARGIN * SCALE + side, top + 5 * SCALE + side), palette()[one.name]
+        )
+        pen.text(((_MARGIN + 22) * SCALE, top + 3 * SCALE), one.name, _INK, font)
+        pen.text(((WIDTH - _MARGIN) * SCALE, top + 3 * SCALE), f"{one.percent}%", _INK, font, anchor="ra")
+        top += _ROW * SCALE
+    return top
+
+
+def _bars(pen: "ImageDraw", font: "FreeTypeFont | ImageFont", lines: list[WentLine], top: int) -> None:
+    if not lines:
+        return
+    top += _GAP * SCALE
+    pen.text((_MARGIN * SCALE, top), "avoidable, by cause", _FAINT, font)
+    top += _ROW * SCALE
+    largest = max(line.share for line in lines) or 1.0
+    first, room = 170, WIDTH - 2 * _MARGIN - 170 - 80
+    for line in lines:
+        pen.text((_MARGIN * SCALE, top + 2 * SCALE), line.label, _INK, font)
+        left = (_MARGIN + first) * SCALE
+        long = max(SCALE, round(room * SCALE * line.share / largest))
+        pen.rectangle((left, top + 5 * SCALE, left + long, top + 19 * SCALE), palette()["avoidable"])
+        pen.text(((WIDTH - _MARGIN) * SCALE, top + 2 * SCALE), line.amount, _INK, font, anchor="ra")
+        top += _ROW * SCALE
+
+
+_ID = re.compile(r"\b[rf]-[a-z0-9]{4,5}\b")
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    found = environment_of(_TEMPLATES)
+    found.filters["whole_ids"] = whole_ids
+    found.filters["hex"] = lambda klass: palette()[klass]  # of a class, as on pages
+    return found
+
+
+def whole_ids(text: str, site_url: str | None = None, period: str = "") -> Markup:
+    """Return a text, escaped, whose ids of findings and recommendations are links, and torn apart by no line break.
+
+    Without an address of http or https, where the pages are, they are words.
+    """
+    if not _is_link(site_url):
+        kept = _ID.sub(r'<span style="white-space:nowrap;">\g<0></span>', str(escape(text)))
+        return Markup(kept)  # noqa: S704 - escaped
+
+    def link(found: re.Match[str]) -> str:
+        page = (
+            f"findings/{found[0]}?week={period}" if found[0][0] == "f" else f"recommendations?week={period}#{found[0]}"
+        )
+        address = escape(f"{site_url}/{page}")
+        return f'<a class="link" href="{address}" style="color:#1a5fb4;white-space:nowrap;">{found[0]}</a>'
+
+    return Markup(_ID.sub(link, str(escape(text))))  # noqa: S704 - escaped
+
+
+def mail_html(content: Content, footer: Footer, chart_id: str | None) -> str:
+    """Return the HTML part; `chart_id` is the picture's Content-ID, None where there is none.
+
+    Links that are none of http and https are left out: a mail carries no other.
+    """
+    width, height = _chart_size(content)
+    return (
+        _environment()
+        .get_template("mail.html")
+        .render(
+            content=content,
+            footer=footer,
+            chart_id=chart_id,
+            chart_width=width,
+            chart_height=height,
+            is_link=_is_link,
+            class_of=_classes(content),
+        )
+    )
+
+
+def _is_link(url: str | None) -> bool:
+    return url is not None and urlsplit(url).scheme in ("http", "https")
+
+
+def _classes(content: Content) -> list[str]:
+    """Return the class of each line, also where it is not printed again."""
+    found, klass = [], ""
+    for line in content.went:
+        klass = line.klass or klass
+        found.append(klass)
+    return found

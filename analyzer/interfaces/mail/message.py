@@ -20,8 +20,17 @@ from operator import itemgetter
 
 from analyzer.errors import ConfigError
 from analyzer.findings.finding import Finding
-from analyzer.interfaces.mail.content import Action, Attachment, Content, Footer, Section, Table, WentLine
-from analyzer.interfaces.mail.html import chart, mail_html
+from analyzer.interfaces.mail.content import (
+    Action,
+    Attachment,
+    Content,
+    Footer,
+    Section,
+    Table,
+    WentLine,
+    chart,
+    mail_html,
+)
 from analyzer.period import local
 from analyzer.queries.ledger_query import Breakdown
 from analyzer.reports.week import WeekReport

@@ -14,8 +14,7 @@ from analyzer.finops.budgets.text import between, method_words, over_words, sinc
 from analyzer.finops.charges.closing import edited_words
 from analyzer.finops.charges.sums import Charged
 from analyzer.finops.non_gpu_costs.costs import energy_of, read_drawn
-from analyzer.finops.non_gpu_costs.energy import EnergySum, summed_energy
-from analyzer.finops.non_gpu_costs.rates import non_gpu_rates
+from analyzer.finops.non_gpu_costs.energy import EnergySum, non_gpu_rates, summed_energy
 from analyzer.finops.non_gpu_costs.text import energy_words, rows_told
 from analyzer.finops.reconcile.invoice_matches import match_words
 from analyzer.finops.unit_cost.report import UnitReport, unit_report

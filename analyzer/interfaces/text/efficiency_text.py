@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from agent.wire.units import MICROS
 from analyzer.findings.words import gpu_words
 from analyzer.measures.efficiency.checkpoints import Advice, Checkpoints
-from analyzer.measures.efficiency.efficiency_query import Straggler, known_cost
+from analyzer.measures.efficiency.efficiency_query import Efficiency, Straggler, known_cost
 from analyzer.measures.efficiency.goodput import Goodput, Scaling
-from analyzer.measures.efficiency.of_run import Efficiency
 from analyzer.measures.efficiency.steps import How, StepTime
 from analyzer.text.layout import TextLayout
 from analyzer.text.words import (

@@ -17,8 +17,7 @@ from analyzer.recommendations.lifecycle.realised import (
     Tally,
     Weekly,
 )
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import over_words
+from analyzer.recommendations.recommendation import Recommendation, over_words
 from analyzer.reports.recommendation_words import is_predicted
 from analyzer.reports.savings import SavingsReport, Together
 from analyzer.text.layout import TextLayout

@@ -7,8 +7,7 @@ from analyzer.findings.words import rule_words
 from analyzer.ledger.breakdown import breakdown_lines
 from analyzer.ledger.coverage import NotJudged, Sku
 from analyzer.queries.ledger_query import LARGE_GAP, Breakdown, alike_measured
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import over_words
+from analyzer.recommendations.recommendation import Recommendation, over_words
 from analyzer.reports.recommendation_words import FREE, NOT_PRICED, cost_short
 from analyzer.reports.week import WeekReport, best_next_step
 from analyzer.text.words import (

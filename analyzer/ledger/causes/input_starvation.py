@@ -6,14 +6,16 @@ The run's own clock is the strongest witness of how much of its stand-still is w
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analyzer.ledger.causes import scorer
-from analyzer.ledger.causes.scorer import Evidence, Posterior
 from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
     INPUTS,
     SURE_PERMILLE,
     SUSPECTED_PERMILLE,
     TOGETHER_PERMILLE,
+    Evidence,
+    Posterior,
+    posteriors,
+    weigh,
 )
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow, Verdict
@@ -57,14 +59,14 @@ UNKNOWN = "unknown"  # where it waits for input, as it says or as its hosts show
 
 def sign(window: RunWindow, limits: Thresholds) -> Sign:
     """Look at one window by itself."""
-    return Sign(window, scorer.weigh(window) if window.still >= limits.low_permille else None)
+    return Sign(window, weigh(window) if window.still >= limits.low_permille else None)
 
 
 def detect(signs: Sequence[Sign], limits: Thresholds, count: int | None = None) -> list[InputJudgement]:
     """Judge the last `count` windows of one run, or all, in order of time, each in the light of all."""
     judged = len(signs) - (len(signs) if count is None else count)  # from here on; what lasts began a little before
     first = max(0, judged + 1 - limits.persistence_windows)
-    found = scorer.posteriors([each.evidence for each in signs], first, is_habit=is_habit(signs, limits))
+    found = posteriors([each.evidence for each in signs], first, is_habit=is_habit(signs, limits))
     causes = [None if one is None or one.share < BOOKED_PERMILLE else one.cause for one in found]
     return [
         NOT_LOW if one is None else _judgement(sign.window, one, lasts=_persists(causes, place, limits))

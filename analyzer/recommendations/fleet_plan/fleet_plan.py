@@ -25,8 +25,18 @@ from analyzer.recommendations.fleet_plan.problem import Limits, Needs, Plan, Poo
 from analyzer.recommendations.fleet_plan.solve import Budget, solve
 from analyzer.recommendations.fleet_plan.validate import broken
 from analyzer.recommendations.proposal import CROSS_RACK, RESTART_MS, Proposal, lines, proposal_of, restart
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Range, Saved
-from analyzer.recommendations.saving import Share, recovered, share_of_loss, told_over_us
+from analyzer.recommendations.recommendation import (
+    Artefact,
+    Constraint,
+    Move,
+    Placement,
+    Range,
+    Saved,
+    Share,
+    recovered,
+    share_of_loss,
+    told_over_us,
+)
 from analyzer.recommendations.site import Placed, Site
 from collector.store.session import Session
 

@@ -20,8 +20,7 @@ from analyzer.findings.say import Statement
 from analyzer.ids import by_id
 from analyzer.period import Period, micros
 from analyzer.recommendations.lifecycle.prediction import Amount, Prediction, PredictionSpan, Versions, predicted
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import Share
+from analyzer.recommendations.recommendation import Recommendation, Share
 from analyzer.text.as_json import WHOLE
 from collector.store.session import Session
 

@@ -8,8 +8,7 @@ from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.ledger.coverage import known_hours, newest_hour_end
 from analyzer.period import Period
-from analyzer.recommendations.recommendation import Range, Recommendation
-from analyzer.recommendations.saving import ASSUMED, Share
+from analyzer.recommendations.recommendation import ASSUMED, Range, Recommendation, Share
 from collector.store.session import Session
 
 _QUANTILES = ("p5", "p20", "p50", "p80", "p95")

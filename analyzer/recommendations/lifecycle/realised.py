@@ -27,7 +27,7 @@ from analyzer.recommendations.lifecycle.work import (
     works_like,
     works_of_name,
 )
-from analyzer.recommendations.saving import SPEAKS_FOR_A_WEEK_US, Share, realised_share
+from analyzer.recommendations.recommendation import SPEAKS_FOR_A_WEEK_US, Share, realised_share
 from analyzer.text.as_json import WHOLE
 from collector.store.session import Session
 

@@ -21,8 +21,17 @@ from analyzer.measures.efficiency.checkpoints import FAILURES_LEAST, Checkpoints
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import on_nodes, owner, pod_patch
 from analyzer.recommendations.proposal import RESTART_MS, Proposal, lines, proposal_of
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Range, Saved
-from analyzer.recommendations.saving import ASSUMED, Share, recovered, told_over_us
+from analyzer.recommendations.recommendation import (
+    ASSUMED,
+    Artefact,
+    Constraint,
+    Move,
+    Range,
+    Saved,
+    Share,
+    recovered,
+    told_over_us,
+)
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.text.words import brief_percent, counted

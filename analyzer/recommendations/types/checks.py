@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from analyzer.recommendations.recommendation import Constraint, Latency, Range, Saved
-from analyzer.recommendations.saving import Share, recovered
+from analyzer.recommendations.recommendation import Constraint, Latency, Range, Saved, Share, recovered
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.sizing.memory import Need
 from analyzer.text.words import counted, gib, some

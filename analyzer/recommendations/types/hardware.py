@@ -11,8 +11,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import joined_names, on_nodes, pod_patch, remark, scheduler, shell_word
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of, restart
-from analyzer.recommendations.recommendation import Constraint, Move, Placement, shell
-from analyzer.recommendations.saving import ASSUMED
+from analyzer.recommendations.recommendation import ASSUMED, Constraint, Move, Placement, shell
 from analyzer.recommendations.site import Host, Limited, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.text.words import counted, some

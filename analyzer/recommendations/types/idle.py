@@ -25,8 +25,18 @@ from analyzer.recommendations.artefacts import (
     without_label,
 )
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved
-from analyzer.recommendations.saving import ASSUMED, Share, over_words, recovered, share_of_loss, told_over_us
+from analyzer.recommendations.recommendation import (
+    ASSUMED,
+    Artefact,
+    Constraint,
+    Move,
+    Saved,
+    Share,
+    over_words,
+    recovered,
+    share_of_loss,
+    told_over_us,
+)
 from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.sizing.memory import need_of

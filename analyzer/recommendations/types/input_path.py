@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from analyzer.findings.finding import Finding
 from analyzer.recommendations.artefacts import pod_patch, pod_resources
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move
-from analyzer.recommendations.saving import ASSUMED
+from analyzer.recommendations.recommendation import ASSUMED, Artefact, Constraint, Move
 from analyzer.recommendations.site import Feed, Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.moves import moved_to

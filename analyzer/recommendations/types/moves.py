@@ -17,8 +17,7 @@ from analyzer.recommendations.artefacts import (
     scheduler,
 )
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of, restart
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved
-from analyzer.recommendations.saving import Share, recovered, reordering
+from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Saved, Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.text.words import counted, some

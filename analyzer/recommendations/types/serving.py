@@ -6,8 +6,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import kubectl, kubectl_scale, native, remark, scancel, scheduler
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move
-from analyzer.recommendations.saving import ASSUMED
+from analyzer.recommendations.recommendation import ASSUMED, Artefact, Constraint, Move
 from analyzer.recommendations.site import Placed, Site
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import idle_words, idling

@@ -12,8 +12,16 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
 from analyzer.recommendations.artefacts import Profile, layout, on_nodes, one_slice, pod_patch, profile, time_limit
 from analyzer.recommendations.proposal import Proposal, lines, proposal_of
-from analyzer.recommendations.recommendation import Artefact, Constraint, Move, Placement, Saved
-from analyzer.recommendations.saving import ASSUMED, Share, recovered
+from analyzer.recommendations.recommendation import (
+    ASSUMED,
+    Artefact,
+    Constraint,
+    Move,
+    Placement,
+    Saved,
+    Share,
+    recovered,
+)
 from analyzer.recommendations.site import Host, Placed, Site, distinct
 from analyzer.recommendations.types import checks
 from analyzer.recommendations.types.idle import release

@@ -7,8 +7,7 @@ from typing import Any
 from analyzer.findings.health import gpus, hosts, queues, runs, services
 from analyzer.findings.health.all_notices import RULES, notices_in
 from analyzer.findings.health.gpus import XIDS
-from analyzer.findings.health.limits import LIMITS
-from analyzer.findings.health.notice import NoticeRule
+from analyzer.findings.health.notice import LIMITS, NoticeRule
 from analyzer.findings.words import rows
 from collector.lake.tiers import roll_up
 from collector.store.schemas import make_tier_tables

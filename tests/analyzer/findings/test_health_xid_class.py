@@ -1,7 +1,7 @@
 """The agent and the notices call the same XID errors hardware: neither may import the other, so a test says it."""
 
 from agent.gpu.nvidia.xid import HARDWARE, PROGRAM, xid_class
-from analyzer.findings.health.limits import LIMITS
+from analyzer.findings.health.notice import LIMITS
 
 
 def test_the_alert_and_the_notice_mean_the_same_errors() -> None:

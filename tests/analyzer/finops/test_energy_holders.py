@@ -15,7 +15,7 @@ import pytest
 
 from analyzer.finops.focus.charges import charges
 from analyzer.finops.non_gpu_costs.costs import costs_of, read_drawn, read_drawn_by_team
-from analyzer.finops.non_gpu_costs.rates import Rates
+from analyzer.finops.non_gpu_costs.energy import Rates
 from analyzer.finops.non_gpu_costs.text import costs_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period

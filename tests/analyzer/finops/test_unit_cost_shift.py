@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from analyzer.finops.unit_cost.change import At, ratio_at, shift
+from analyzer.finops.unit_cost.units import At, ratio_at, shift
 
 HOUR = 3_600_000_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, guarded_app
+from analyzer.interfaces.mcp.cli import LOOPBACK, PATH, guarded_app
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite
 from analyzer.settings.settings import Settings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analyzer.interfaces.doctor import Check, as_json, examine
+from analyzer.interfaces.doctor.invariants import Check, as_json, examine
 from analyzer.settings.settings import Settings
 from collector.errors import StoreError
 from collector.store.session import Session

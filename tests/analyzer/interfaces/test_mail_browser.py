@@ -7,8 +7,7 @@ from playwright.sync_api import Browser
 
 from analyzer.finops.charges.sums import Charged
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.content import Extras, Footer, Month
-from analyzer.interfaces.mail.html import mail_html
+from analyzer.interfaces.mail.content import Extras, Footer, Month, mail_html
 from analyzer.recommendations.recommendation import Range
 from analyzer.reports.week import WeekReport
 

@@ -9,8 +9,7 @@ import pytest
 
 from analyzer.finops.charges.sums import Charged
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.content import Content, Extras, Footer, Month, Section
-from analyzer.interfaces.mail.html import mail_html, whole_ids
+from analyzer.interfaces.mail.content import Content, Extras, Footer, Month, Section, mail_html, whole_ids
 from analyzer.interfaces.mail.message import mail_text
 from analyzer.interfaces.mail.sections import _LARGEST, REQUESTS_SHOWN, request_lines
 from analyzer.interfaces.mail.team_week import of_team, team_facts

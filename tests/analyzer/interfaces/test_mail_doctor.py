@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.interfaces.doctor.cli import doctor
-from analyzer.interfaces.doctor.mail import mail
+from analyzer.interfaces.doctor.connections import mail
 from analyzer.interfaces.doctor.sight import MailSight, Sight
 from analyzer.interfaces.mail.sending import greet
 from analyzer.interfaces.mail.settings import MailSettings

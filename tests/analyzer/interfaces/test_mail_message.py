@@ -16,9 +16,8 @@ from PIL import Image
 
 from analyzer.errors import ConfigError
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.content import Content, Footer
+from analyzer.interfaces.mail.content import SCALE, WIDTH, Content, Footer
 from analyzer.interfaces.mail.editions import Edition, edition_message, editions
-from analyzer.interfaces.mail.html import SCALE, WIDTH
 from analyzer.interfaces.mail.message import HTML_BYTES, Envelope, message
 from analyzer.interfaces.mail.settings import MailSettings
 from analyzer.reports.week import WeekReport

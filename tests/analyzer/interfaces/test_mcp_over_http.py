@@ -14,8 +14,15 @@ import pytest
 from mcp.client import Client
 
 from analyzer.errors import ConfigError, UnansweredError
-from analyzer.interfaces.mcp.cli import _listening, assistant
-from analyzer.interfaces.mcp.over_http import LOOPBACK, PATH, REQUEST_BYTES, forwarding_app, guarded_app
+from analyzer.interfaces.mcp.cli import (
+    LOOPBACK,
+    PATH,
+    REQUEST_BYTES,
+    _listening,
+    assistant,
+    forwarding_app,
+    guarded_app,
+)
 from analyzer.interfaces.mcp.server import create_server
 from analyzer.interfaces.mcp.site import OwnSite, ServedSite
 from analyzer.settings.settings import Settings

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from analyzer.ledger.causes.input_starvation import NOT_LOW, InputJudgement, sign
 from analyzer.ledger.causes.input_starvation import detect as detect_signs
-from analyzer.ledger.causes.scorer import speaks
-from analyzer.ledger.causes.witnesses import TABLE, WITNESSES
+from analyzer.ledger.causes.witnesses import TABLE, WITNESSES, speaks
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.ledger.windows import RunWindow
 from analyzer.period import WINDOW_MS

@@ -11,7 +11,7 @@ from analyzer.interfaces.cli.report import report_run
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.efficiency_text import not_known
 from analyzer.measures.efficiency import efficiency_query
-from analyzer.measures.efficiency.of_run import Efficiency
+from analyzer.measures.efficiency.efficiency_query import Efficiency
 from analyzer.reports.reader import Reader
 from analyzer.reports.request import Request
 from analyzer.settings.settings import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyzer.errors import ConfigError
-from analyzer.interfaces.cli.price_import import bring
+from analyzer.interfaces.cli.prices import bring
 from analyzer.prices.catalogues import read_gpuhunt, read_skypilot
 from analyzer.prices.price_book import PriceBook
 

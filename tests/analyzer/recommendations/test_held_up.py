@@ -15,7 +15,7 @@ from analyzer.recommendations.proposal import (
     ended_ms,
     thrown_away_ms,
 )
-from analyzer.recommendations.saving import ASSUMED
+from analyzer.recommendations.recommendation import ASSUMED
 from tests.analyzer.recommendations.sites import RUN, finding
 
 HEAT: Loss = ("throttled", "thermal")

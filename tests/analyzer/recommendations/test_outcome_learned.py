@@ -3,7 +3,7 @@
 from analyzer.recommendations.advise import AdviceOptions
 from analyzer.recommendations.lifecycle.prediction import shares_version
 from analyzer.recommendations.lifecycle.realised import CalibrationCase, learned_shares, shares_of
-from analyzer.recommendations.saving import ASSUMED, CASES_LEAST, calibrated, sureness
+from analyzer.recommendations.recommendation import ASSUMED, CASES_LEAST, calibrated, sureness
 from analyzer.settings.settings import Advising, Settings
 from tests.analyzer.ledger.fleet import Fleet
 

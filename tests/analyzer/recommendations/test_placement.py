@@ -13,8 +13,7 @@ from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.recommendations.advise import recommendations
 from analyzer.recommendations.guards import without_doubles
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import ASSUMED, BEYOND, Share, recovered, reordering
+from analyzer.recommendations.recommendation import ASSUMED, BEYOND, Recommendation, Share, recovered, reordering
 from analyzer.recommendations.site import Host, Placed, Site
 from analyzer.recommendations.site_query import read_site
 from analyzer.recommendations.types.moves import order_ranks

@@ -12,11 +12,12 @@ from agent.wire.units import WEEK_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.recommendations.advise import AdviceRequest, Spent, divided, recommendations
-from analyzer.recommendations.recommendation import Range, Saved
-from analyzer.recommendations.saving import (
+from analyzer.recommendations.recommendation import (
     ASSUMED,
     CASES_LEAST,
     SPEAKS_FOR_A_WEEK_US,
+    Range,
+    Saved,
     Share,
     over_words,
     realised_share,

@@ -19,8 +19,7 @@ from analyzer.queries.generation import ByGeneration, Generations
 from analyzer.recommendations.advise import AdviceOptions, AdviceRequest, LossSource, recommendations
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.proposal import Proposal, against
-from analyzer.recommendations.recommendation import Recommendation
-from analyzer.recommendations.saving import ASSUMED
+from analyzer.recommendations.recommendation import ASSUMED, Recommendation
 from analyzer.reports.reader import Reader
 from analyzer.settings.settings import Advising, Settings
 from analyzer.text.as_json import plain_data

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analyzer.measures.efficiency.checkpoints import Checkpoints, Figure, withheld
-from analyzer.recommendations.recommendation import Saved
-from analyzer.recommendations.saving import ASSUMED, Share, share_of_loss
+from analyzer.recommendations.recommendation import ASSUMED, Saved, Share, share_of_loss
 from analyzer.recommendations.types import checkpointing, hardware, idle, input_path
 from analyzer.recommendations.types.checkpointing import week_of
 from tests.analyzer.recommendations.sites import RUN, finding, host, run, site, sound

@@ -9,8 +9,7 @@ import pytest
 from analyzer.finops.focus.columns import Issuer
 from analyzer.finops.focus.export import ExportOptions, export_focus
 from analyzer.interfaces.mail.compose import compose
-from analyzer.interfaces.mail.content import Footer
-from analyzer.interfaces.mail.html import mail_html
+from analyzer.interfaces.mail.content import Footer, mail_html
 from analyzer.interfaces.mail.message import mail_text
 from analyzer.reports.reader import Reader
 from analyzer.text.words import money

@@ -9,7 +9,7 @@ import pytest
 from agent.wire.units import HOUR_US
 from analyzer.findings.argue import RuledOut
 from analyzer.finops.non_gpu_costs.costs import read_drawn, read_drawn_by_team
-from analyzer.finops.non_gpu_costs.rates import Rates
+from analyzer.finops.non_gpu_costs.energy import Rates
 from analyzer.interfaces.text.run_text import run_sentence, run_text
 from analyzer.measures.traffic.tariff import TariffBook
 from analyzer.period import Period

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from analyzer.analysis import analyze
-from analyzer.interfaces.doctor import examine
+from analyzer.interfaces.doctor.invariants import examine
 from analyzer.ledger.thresholds import Thresholds
 from analyzer.settings.settings import Settings
 from collector.lake.retention import Keeping, drop
