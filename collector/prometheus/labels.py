@@ -25,11 +25,17 @@ _MODEL_LABELS = {engine.name: engine.model_label for engine in ENGINES}
 _WITH_ENSEMBLES = {engine.name for engine in ENGINES if engine.has_ensembles}
 _SLICES = re.compile(r"(?:\d+c\.)?(\d+)g\.")
 _QUARTERED = ("A30", "RTX PRO 6000")  # MIG User Guide: four slices, where other chips have seven
-_WHOLE_DISK = re.compile(
-    r"nvme\d+n\d+|sd[a-z]+|x?vd[a-z]+"
-)  # as agent/sources/disk.py: what lies on them shows it again
+# What lies on other disks and shows them again, as agent/sources/disk.py; ways to a disk; partitions.
+_NO_DISK = re.compile(
+    r"(?:dm-|md_?d?|loop|bcache|drbd|zd|ram|zram|sr|fd)\d.*|md_.*|emcpower[a-z]+\d*|nvme\d+c\d+n\d+"
+    r"|(?:sd|x?vd|hd|dasd)[a-z]+\d+|.+\dp\d+"
+)
+# Interfaces whose bytes pass another one, by the names that kernels, engines and the networks of clusters and clouds
+# give them (a name with a point is a VLAN's), and IP over InfiniBand, which its port counts.
 _NO_LINK = re.compile(
-    r"lo|ib\d.*|(veth|docker|br-|virbr|cni|cali|flannel|ifb|dummy|tun|tap|kube-|cilium|lxc|ovs|bond).*"
+    r"lo|ib.*|.*\..*|(?:eni|gke)[0-9a-f]{8,}|(?:br|vmbr|vnet|sit|gre|ip6?tnl|ip6gre|erspan|tunl|wg)\d.*"
+    r"|(?:veth|docker|br-|virbr|cni|cali|flannel|ifb|dummy|tun|tap|kube-|cilium|lxc|ovs|ovn|bond|team|vlan|vxlan|geneve?_"
+    r"|macvlan|ipvlan|podman|nerdctl|weave|antrea|azv|nodelocaldns|tailscale).*"
 )
 # What an exporter's pod or container is called, for where nothing proves whose the label is.
 _EXPORTER = re.compile(r"(?:dcgm|gpu|nvidia|smi|metrics).*exporter|gpuledger")
@@ -369,7 +375,7 @@ def _gpu(slot: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:
 
 def _disk(_: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:
     device = labels.get("device", "")
-    return (("device", device), ("mount_kind", "block")) if _WHOLE_DISK.fullmatch(device) else None
+    return (("device", device), ("mount_kind", "block")) if device and not _NO_DISK.fullmatch(device) else None
 
 
 def _link(_: Slot, labels: Labels) -> tuple[tuple[str, str], ...] | None:

@@ -155,6 +155,8 @@ def _event(record: dict[str, str], zone: ZoneInfo | None) -> tuple[Event | None,
     (start, end), doubtful = consistent(
         [moments(record[name], zone, _MADE_BY) for name in ("timestart", "timeend")], lambda _: True
     )
+    if node is not None and not states:
+        raise SchedulerError("it does not say in which state")
     if node is None or state in (None, "up"):
         return None, 0
     if start is None:

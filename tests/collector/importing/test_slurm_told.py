@@ -182,3 +182,10 @@ def test_an_answer_with_errors_is_refused(tmp_path: Path) -> None:
     document = {"jobs": [], "errors": [{"error": "Unable to connect to database", "error_number": 7000}]}
     with pytest.raises(FileRefusedError, match="Unable to connect to database"):
         told_of(tmp_path, json.dumps(document))
+
+
+def test_an_event_of_a_host_that_does_not_say_its_state_is_not_read(tmp_path: Path) -> None:
+    """It is none of a host that was up; one of the cluster itself has none."""
+    rows = "c|g1|1792800000|1792803600||bad\nc||1792800000|Unknown||Cluster Registered TRES\n"
+    (count,) = told_of(tmp_path, f"Cluster|NodeName|TimeStart|TimeEnd|State|Reason\n{rows}").counts.values()
+    assert (count.taken, count.other, count.unread) == (0, 1, 1)
