@@ -44,6 +44,7 @@ _DONE = 'kube_pod_status_phase{phase=~"Failed|Succeeded"}'
 # What changes with each pod of a name, in the order in which it is asked for.
 _OF_ONE = ("kube_pod_created", "kube_pod_start_time", "kube_pod_completion_time", _DONE)
 _WHOLE = "nvidia_com_gpu"
+_SHARE = re.compile(r"nvidia_com_gpu(?:mem|mem_percentage|cores)")  # HAMi: how much of each GPU, in MiB or percent
 _PART = re.compile(r"nvidia_com_(gpu_shared|[A-Za-z0-9_]+_shared|mig_[0-9]+g_[0-9]+gb.*)")
 
 _Owner = tuple[str, str]  # kind, name
@@ -58,6 +59,7 @@ class Pod:
     uid: str
     node: str = ""
     asked: dict[tuple[str, str], int] = field(default_factory=dict)  # whole GPUs by container and resource
+    shares: set[str] = field(default_factory=set)  # containers that ask for a part of each of their GPUs
     owner: _Owner | None = None
     priority_class: str | None = None
     created_at: int | None = None
@@ -73,7 +75,7 @@ class Pod:
     @property
     def gpus(self) -> int:
         """How many whole GPUs it asks for; 0 for parts of some."""
-        return sum(self.asked.values())
+        return sum(count for (container, _), count in self.asked.items() if container not in self.shares)
 
 
 @dataclass(slots=True)
@@ -198,8 +200,8 @@ def _every(state: State) -> Iterator[Pod]:
 
 def _note_request(state: State, labels: Mapping[str, str], value: float) -> None:
     resource, uid = labels.get("resource", ""), labels.get("uid", "")
-    is_part = _PART.fullmatch(resource) is not None
-    if not (resource == _WHOLE or is_part) or not 0 < value < 1e6:
+    is_part, is_share = _PART.fullmatch(resource) is not None, _SHARE.fullmatch(resource) is not None
+    if not (resource == _WHOLE or is_part or is_share) or not 0 < value < 1e6:
         return
     if not state.of(labels):
         pod = Pod(_own(labels, "namespace"), _own(labels, "pod"), uid)
@@ -209,7 +211,9 @@ def _note_request(state: State, labels: Mapping[str, str], value: float) -> None
             state.named[_name(labels)].append(pod)
     for pod in state.of(labels):
         pod.node = _own(labels, "node") or pod.node
-        pod.asked[_own(labels, "container"), resource] = 0 if is_part else int(value)
+        container = _own(labels, "container")
+        pod.asked[container, resource] = int(value) if resource == _WHOLE else 0
+        pod.shares |= {container} if is_share and (resource == "nvidia_com_gpumem" or value < 100) else set()
 
 
 def _read_created(client: Client, state: State, start: int, end: int) -> None:

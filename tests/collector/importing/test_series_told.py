@@ -17,7 +17,7 @@ import pytest
 from collector.errors import ServerError
 from collector.importing.allocation_file import of_holders
 from collector.importing.placing import Claim
-from collector.importing.prometheus_history import pod_history, read_pods
+from collector.importing.prometheus_history import State, _note_request, pod_history, read_pods
 from collector.prometheus.client import Client, Server
 from collector.prometheus.labels import Clusters
 from collector.prometheus.pull import Pulled, pull
@@ -240,6 +240,25 @@ def test_what_is_the_exporters_own_is_not_taken_for_a_pods(tmp_path: Path, uid: 
         with store.session() as session:
             claims = pod_history(session, state, "prod", Labels(), UNTIL).claims
     assert [(one.member, one.node, one.gpus) for one in claims] == [("research/train-0", "k1", 6)]
+
+
+@pytest.mark.parametrize(
+    ("beside", "gpus"),
+    [
+        ({}, 2),
+        ({"gpumem": 3000}, 0),
+        ({"gpumem_percentage": 50, "gpucores": 30}, 0),
+        ({"gpucores": 100}, 2),
+    ],
+    ids=str,
+)
+def test_a_pod_that_asks_for_parts_of_its_gpus_holds_none_wholly(beside: dict[str, int], gpus: int) -> None:
+    """HAMi's pods ask for so many GPUs, and how much of each: two of them on one GPU would be two GPUs."""
+    state = State()
+    for resource, value in {**beside, "gpu": 2}.items():
+        labels = {"namespace": "ml", "pod": "a", "uid": "u", "container": "m", "resource": f"nvidia_com_{resource}"}
+        _note_request(state, labels, value)
+    assert state.pods["u"].gpus == gpus
 
 
 GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0", "UUID": "GPU-a", "Hostname": "n1"}
