@@ -20,8 +20,9 @@ from collector.errors import ConfigError
 from collector.importing.files import column_names
 from collector.importing.history import Brought, Span, bring, counted, span, zone
 from collector.importing.importer import Imported, import_file
+from collector.importing.log_cells import moment
 from collector.importing.log_import import import_log
-from collector.importing.log_names import LogHints, moment
+from collector.importing.log_names import LogHints
 from collector.importing.logs import is_log, kind_names
 from collector.importing.placing import Ground
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, history, of_cluster

@@ -35,6 +35,7 @@ from collector.store.session import Session
 _Row = dict[str, Any]
 _GAP_STEPS, _GAP_US = 20, 60 * SECOND_US  # a log that says nothing for longer than both was not running
 _AGAIN = 20  # of so many rows more than one that cannot be true is no bad reading but another unit
+_FEW, _MOSTLY = 5, 0.8  # readings by which a counter is judged; of them those at which it stands still
 _NO_HOST = "unknown-host"
 _PREFIX, _MARK = "declared/", "/log-"  # of the runs that logs are taken for
 
@@ -153,7 +154,9 @@ def _samples(gpu: Gpu, log: Log, shift: int) -> Iterator[_Row]:
     times = sorted(readings)
     if len(times) < 2:
         return
-    longest = max(_GAP_STEPS * statistics.median(after - before for before, after in pairwise(times)), _GAP_US)
+    usual = statistics.median(after - before for before, after in pairwise(times))
+    longest = max(_GAP_STEPS * usual, _GAP_US)
+    _judge_counters([readings[at] for at in times], usual, log)
     for before, after in pairwise(times):
         if after - before > longest:
             log.assume("nothing is known of the times at which it was not written")
@@ -167,6 +170,23 @@ def _samples(gpu: Gpu, log: Log, shift: int) -> Iterator[_Row]:
             if "energy_joules_total" not in other:
                 log.assume("its joules are the trapezoid of its power, since it counts none")
         yield sample
+
+
+def _judge_counters(readings: Sequence[dict[str, float]], usual: float, log: Log) -> None:
+    """Read energy that only rises as a counter, and leave out a counter that was rounded until it stands still."""
+    energies = [reading["energy_joules"] for reading in readings if "energy_joules" in reading]
+    rises = len(energies) > _FEW and all(one <= other for one, other in pairwise(energies))
+    if rises and energies[-1] > 2 * energies[0]:
+        log.assume("its energy only rises, and is read as a counter")
+        for reading in readings:
+            if "energy_joules" in reading:
+                reading["energy_joules_total"] = reading.pop("energy_joules")
+    counters = [reading["energy_joules_total"] for reading in readings if "energy_joules_total" in reading]
+    still = sum(one == other for one, other in pairwise(counters))
+    if usual >= SECOND_US and len(counters) > _FEW and still > _MOSTLY * len(counters):
+        log.assume("its energy counter stands still most of the time, as a rounded one does, and is not read")
+        for reading in readings:
+            reading.pop("energy_joules_total", None)
 
 
 def _typed(name: str, value: float) -> float | int:

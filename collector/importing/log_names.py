@@ -3,33 +3,22 @@
 Names that no tool owns are judged by the whole column: 0 to 100 is percent, 300,000 is milliwatts.
 """
 
-import csv
-import io
-import math
 import re
-import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
-from functools import cache
-from typing import Any
+from datetime import UTC, tzinfo
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 from agent.wire.tables import TABLES
 from agent.wire.units import DAY_US, SECOND_US
+from collector.importing.log_cells import BLANK, CLOCK, UNITS, cell_of, elapsed, measure_of, moment
 from collector.prometheus.names import catalogue
 
 Record = Mapping[str, Any]
 OWN_TABLE = "a table of your own"
 _Values = Mapping[str | None, dict[str, float]]  # by the GPU's number, by column
-
-_UNITS: dict[str, float] = {
-    "%": 0.01, "pct": 0.01, "percent": 0.01, "percentage": 0.01, "ratio": 1.0,
-    "b": 1.0, "bytes": 1.0, "kib": 2.0**10, "kb": 2.0**10, "mib": 2.0**20, "mb": 2.0**20, "megabytes": 1e6,
-    "gib": 2.0**30, "gb": 2.0**30, "w": 1.0, "watts": 1.0, "mw": 1e-3, "milliwatts": 1e-3, "kw": 1e3,
-    "j": 1.0, "joules": 1.0, "mj": 1e-3, "kwh": 3.6e6, "wh": 3.6e3, "c": 1.0, "celsius": 1.0,
-    "mhz": 1e6, "hz": 1.0, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6,
-}  # fmt: skip
 
 # What a name means, once its GPU's number, its unit and the tool's own words are off; the unit where none is said.
 _NAMES: tuple[tuple[str, str, str], ...] = (
@@ -43,7 +32,9 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(pci_bus_id|bus_id)", "bus", ""),
     (r"(name|product_name|model|gpu_model|gpu_name|modelname)", "name", ""),
     (r"(host(name)?|node|nodename|instance)", "host", ""),
-    (r"(util(ization)?(_gpu)?|gpu_util(ization)?|(gpu_)?(usage|load)|of_gpu|sm|gputl|acc_utilization)",
+    (r"(pid|process_id)", "process", ""),
+    (r"(run|run_(id|name|uuid))", "run", ""),
+    (r"(util(ization)?(_gpu)?|gpu_util(ization)?|(gpu_)?(usage|use|load)|of_gpu|sm|gputl|acc_utilization)",
      "utilization_ratio", "%"),
     (r"(util(ization)?_mem(ory)?|mem(ory)?_util(ization)?|mem(ory)?|mcutl|acc_mem_util)",
      "memory_utilization_ratio", "%"),
@@ -71,11 +62,13 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"gract", "graphics_active_ratio", "ratio"),
 )  # fmt: skip
 _RULES = tuple((re.compile(pattern), meaning, unit) for pattern, meaning, unit in _NAMES)
-FACTS = frozenset({"time", "date", "elapsed", "duration", "start", "index", "uuid", "bus", "name", "host"})
+FACTS = frozenset(
+    {"time", "date", "elapsed", "duration", "start", "index", "uuid", "bus", "name", "host", "process", "run"}
+)
 _NUMBERED = re.compile(r"\(gpu:(\d+)\)"), re.compile(r"gpu[ ._:-]?(\d+)|(?<![a-z])cuda:(\d+)|power_?(\d+)$")
 # Limits, shares of the memory or of the power limit, what processes did, and the extremes beside a mean.
 _UNMEANT = re.compile(
-    r"\.process\.|processes|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
+    r"\.process\.|processes|\bpid:\d|/(min|max|last)$|limit|power_?percent|memory_(allocated|usage_percentage|percent.*)$"
 )
 _UNMEANT_NAMED = 8
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
@@ -84,7 +77,6 @@ _FILLER = re.compile(
 )
 _UNIT_WORD = re.compile(r"_(pct|percent|percentage|ratio|bytes|megabytes|kib|mib|gib|kb|mb|gb|w|watts|mw|milliwatts|kw"
                         r"|c|celsius|mhz|hz|j|joules|mj|kwh|wh|s|sec|secs|seconds|ms)$")  # fmt: skip
-_NUMBER = re.compile(r"^\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z%]*)")
 _LOST = re.compile(r"GPU is lost|ERR!|GPU requires reset", re.IGNORECASE)
 _GPU_NAME = re.compile(r"nvidia|tesla|geforce|quadro|rtx|[ahbvl]\d{2,3}\b|gh200", re.IGNORECASE)
 
@@ -110,11 +102,12 @@ def meaning_of(name: str) -> Meaning | None:
         column = None if slot is None else _column_of(slot.column)
         return None if slot is None or column is None else Meaning(column, None, slot.by / slot.times, is_sure=True)
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
+    lowered = re.sub(r"^[^/]+/(?=timestamp$)", "", lowered)  # nvitop's tag
     if _UNMEANT.search(lowered):
         return None
     number = _NUMBERED[0].search(lowered) or _NUMBERED[1].search(lowered)
     gpu = next((group for group in number.groups() if group), None) if number else None
-    brackets = [text for text in _BRACKET.findall(lowered) if text in _UNITS]
+    brackets = [text for text in _BRACKET.findall(lowered) if text in UNITS]
     bare = re.sub(r"/mean$", "", _BRACKET.sub("", lowered))
     if number and (cut := re.sub(r".*(gpu[ ._:-]?\d+|cuda:\d+)\s*", "", bare)) != bare:
         bare = cut
@@ -127,9 +120,9 @@ def meaning_of(name: str) -> Meaning | None:
             if pattern.fullmatch(stem):
                 word = _UNIT_WORD.search(bare) if stem != bare else None
                 said = brackets[0] if brackets else word[1] if word else ""
-                is_size = _UNITS.get(said, 0.0) >= _UNITS["kib"]
+                is_size = UNITS.get(said, 0.0) >= UNITS["kib"]
                 meant = "memory_used_bytes" if is_size and column == "memory_utilization_ratio" else column
-                return Meaning(meant, gpu, _UNITS.get(said or usual, 1.0), is_sure=bool(said) or usual == "ratio")
+                return Meaning(meant, gpu, UNITS.get(said or usual, 1.0), is_sure=bool(said) or usual == "ratio")
     return None
 
 
@@ -141,10 +134,24 @@ def _column_of(step: str) -> str | None:
     )
 
 
+class LogRow(NamedTuple):
+    """What one row says of a GPU: when (microseconds), values by column, and of which process and run where it says."""
+
+    at: int
+    values: dict[str, float]
+    process: str = ""
+    run: str = ""
+
+
 @dataclass(slots=True)
 class Gpu:
-    """What a log says of one GPU: readings by time (microseconds), and facts. `uuid` is None where only a number is."""
+    """What a log says of one GPU: rows as they came, and what they come to by moment (log_moments), and facts.
 
+    `uuid` is None where only a number is; `is_named` is False where not even that.
+    """
+
+    is_named: bool = False
+    rows: list[LogRow] = field(default_factory=list)
     uuid: str | None = None
     index: int | None = None
     name: str | None = None
@@ -165,8 +172,10 @@ class Log:
     gpus: dict[tuple[str, str], Gpu] = field(default_factory=lambda: defaultdict(Gpu))
     assumed: list[str] = field(default_factory=list)
     is_dated: bool = True
+    is_day_first: bool = False
     rows: int = 0
     skipped: int = 0
+    unread: dict[str, object] = field(default_factory=dict)  # a cell of each column that had no number to tell
     run: dict[str, str] = field(default_factory=dict)
 
     def assume(self, sentence: str) -> None:
@@ -184,63 +193,6 @@ class LogHints:
     every: float | None = None
 
 
-def cell_of(raw: object) -> tuple[float | None, str]:
-    """Return the number of a cell and the unit beside it; None where there is no number, which is never 0."""
-    if isinstance(raw, bool) or raw is None:
-        return None, ""
-    if isinstance(raw, int | float):
-        return (float(raw), "") if math.isfinite(raw) else (None, "")
-    found = _NUMBER.match(str(raw))
-    if found is None or (found[2] and found[2].lower() not in _UNITS):
-        return None, ""
-    value = float(found[1].replace(",", ""))
-    return (value if math.isfinite(value) else None), found[2].lower()
-
-
-_DATED = re.compile(
-    r"^\s*(\d{4})[-/.]?(\d\d?)[-/.]?(\d\d?)[T _]+(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
-    r"\s*(Z|UTC|[+-]\d\d:?\d\d)?\s*$"
-)
-_WRITTEN = ("%m/%d/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%a %b %d %H:%M:%S %Y",
-            "%a %d %b %Y %H:%M:%S")  # fmt: skip
-_CLOCK = re.compile(r"^\s*(\d\d?):(\d\d):(\d\d(?:\.\d+)?)\s*$")
-
-
-def moment(raw: object, zone: tzinfo = UTC) -> int | None:
-    """Return a time in microseconds: a date in one of the spellings of loggers, or an epoch in s, ms, us or ns."""
-    value, _ = cell_of(raw) if not isinstance(raw, str) or re.fullmatch(r"\s*[\d.eE+]+\s*", raw) else (None, "")
-    if value is not None:
-        scale = next((by for least, by in ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3), (1e8, 1e6)) if value >= least), None)
-        return None if scale is None else round(value * scale)
-    text = str(raw)
-    if (found := _DATED.match(text)) is not None:
-        year, month, day, hour, minute, second, part, offset = found.groups()
-        plain = f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute}:{second or '00'}.{(part or '0')[:6]:0<6}"
-        try:
-            when = datetime.fromisoformat(plain + ("Z" if offset in ("Z", "UTC") else offset or ""))
-        except ValueError:
-            return None
-        return _micros(when, zone)
-    for form in _WRITTEN:
-        try:
-            return _micros(datetime.strptime(text.strip(), form), zone)
-        except ValueError:
-            continue
-    return None
-
-
-def _micros(when: datetime, zone: tzinfo) -> int:
-    whole = when if when.tzinfo else when.replace(tzinfo=zone)
-    return int(whole.replace(microsecond=0).timestamp()) * SECOND_US + whole.microsecond
-
-
-def _elapsed(raw: object) -> int | None:
-    if (clock := _CLOCK.match(str(raw))) is not None:
-        return round((int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3])) * SECOND_US)
-    value, unit = cell_of(raw)
-    return None if value is None else round(value * _UNITS.get(unit, 1.0) * SECOND_US)
-
-
 @dataclass(slots=True)
 class _Clock:
     """Turns what records say of time into microseconds; where they say nothing rows count, so many seconds apart."""
@@ -256,16 +208,16 @@ class _Clock:
         told = [facts[name] for name in ("date", "time") if facts.get(name) not in (None, "")]
         if told:
             text = " ".join(map(str, told)) if len(told) > 1 else told[0]
-            if (found := moment(text, self.hints.timezone)) is not None:
+            if (found := moment(text, self.hints.timezone, day_first=self.log.is_day_first)) is not None:
                 if isinstance(text, str) and not re.search(r"Z|UTC|[+-]\d\d:?\d\d$|^\s*[\d.eE+]+\s*$", text):
                     self.log.assume(
                         f"its times are {self.hints.timezone}, since it names no zone; --timezone says another"
                     )
                 return found
         for raw in (facts.get("elapsed"), *told):
-            if raw not in (None, "") and (found := _elapsed(raw)) is not None:
+            if raw not in (None, "") and (found := elapsed(raw)) is not None:
                 self.log.is_dated = False
-                if _CLOCK.match(str(raw)):
+                if CLOCK.match(str(raw)):
                     self.days += found + self.days * DAY_US < self.last - DAY_US // 2  # past midnight
                     self.last = found + self.days * DAY_US
                     return self.last
@@ -281,15 +233,20 @@ class _Clock:
 
 
 def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
-    """Put records into a log: each of one GPU, or with the GPU in the names of its columns."""
+    """Put records into a log: each of one GPU, or with the GPU in the names of its columns.
+
+    Raises:
+        ValueError: it has several runs beside one another.
+    """
     clock = _Clock(log, hints)
     unmeant: dict[str, None] = {}
+    twins: set[str] = set()
     for record in records:
         log.rows += 1
         facts: dict[str, Any] = {}
         values: dict[str | None, dict[str, float]] = defaultdict(dict)
-        for name, raw in record.items():
-            meaning = meaning_of(name)
+        for name, meaning in _meanings(tuple(record)):
+            raw = record[name]
             if meaning is None:
                 unmeant[name] = None
                 continue
@@ -301,39 +258,78 @@ def fill(log: Log, records: Iterable[Record], hints: LogHints) -> None:
                 facts["lost"] = True
             value, unit = cell_of(raw)
             own = values[meaning.gpu]  # that it was asked is known, whatever the cell says
-            if value is not None:
-                factor = _UNITS[unit] if unit else meaning.factor
-                sure = "" if meaning.is_sure or unit else "?"
-                own[meaning.column + sure] = value * (factor if not sure else 1.0)
+            column = _measured(meaning.column, unit)
+            if value is None or column is None:
+                if not BLANK.fullmatch("" if raw is None else str(raw)):
+                    log.unread.setdefault(name, raw)
+                continue
+            sure = "" if meaning.is_sure or unit else "?"
+            told = value * ((UNITS[unit] if unit else meaning.factor) if not sure else 1.0)
+            if own.setdefault(column + sure, told) != told and column not in twins:
+                twins.add(column)
+                log.assume(f"{name} is left out, since another column says {column} too")
         _place(log, clock, record, facts, values)
     if log.kind == OWN_TABLE and unmeant:
         log.assume(f"{', '.join([*unmeant][:_UNMEANT_NAMED])} of it is not read: what that means is not known")
 
 
+@lru_cache(256)
+def _meanings(names: tuple[str, ...]) -> tuple[tuple[str, Meaning | None], ...]:
+    """Return the columns of a record with what each means; of several that mean one thing the plainest comes first.
+
+    Raises:
+        ValueError: they are of several runs.
+    """
+    told = [(name, meaning_of(name)) for name in names]
+    runs: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for name, meaning in told:
+        if meaning is not None and meaning.column not in FACTS and " - " in name:  # as W&B exports a chart
+            runs[meaning.gpu, meaning.column].add(name.rpartition(" - ")[0])
+    several = next((sorted(each) for each in runs.values() if len(each) > 1), None)
+    if several:
+        raise ValueError(f"it has {len(several)} runs beside one another ({', '.join(several)}): export one")
+    return tuple(sorted(told, key=lambda one: 0 if one[1] is None or one[1].column in FACTS else len(one[0])))
+
+
+def _measured(column: str, unit: str) -> str | None:
+    """Return the column that a cell is of, which its unit may tell better than the name; None where they disagree."""
+    measure = measure_of(unit)
+    if not unit or measure is None or measure in column or (measure == "bytes" and column.startswith("memory_")):
+        return column if column != "memory_utilization_ratio" or measure != "bytes" else "memory_used_bytes"
+    named = {"watts": "power_watts", "bytes": "memory_used_bytes", "celsius": "temperature_celsius"}
+    return named.get(measure) if column == "utilization_ratio" else None
+
+
+_NUMBERED_CELL = re.compile(r"(?:gpu|card|cuda|device|nvidia)?[ :#_-]*(\d+)(?:\.0)?", re.IGNORECASE)
+
+
 def _place(log: Log, clock: _Clock, record: Record, facts: Record, values: _Values) -> None:
     host = str(facts.get("host") or record.get("Hostname") or "").split(":")[0]
     named = str(facts.get("uuid") or facts.get("bus") or "").strip()
-    index, _ = cell_of(str(facts.get("index", "")).lower().removeprefix("gpu").strip())
+    called = str(facts.get("index") or "").strip() if facts.get("index") != 0 else "0"
+    found = _NUMBERED_CELL.fullmatch(called)
+    index = int(found[1]) if found else None
     shared = values.get(None, {})
     numbered: list[str | None] = [gpu for gpu in values if gpu is not None] or [None]
-    when = clock.at(facts, (host, str(numbered[0] or named or index)))
+    when = clock.at(facts, (host, str(numbered[0] or named or called)))
     if when is None:
         log.skipped += 1
         return
-    if not values and not named and index is None and not facts.get("lost"):
+    if not values and not named and not called and not facts.get("lost"):
         return  # of a page of an exporter many lines are of no GPU
     for number in numbered:
         own = {**values.get(number, {}), **(shared if number is None else {})}
-        gpu_index = int(number) if number is not None else int(index) if index is not None else None
-        key = named or (f"gpu{gpu_index}" if gpu_index is not None else "gpu0")
+        gpu_index = int(number) if number is not None else index
+        key = named or (f"gpu{gpu_index}" if gpu_index is not None else called or "gpu0")
         gpu = log.gpus[host, key]
+        gpu.is_named = gpu.is_named or bool(named or called or number is not None)
         gpu.uuid, gpu.index = named or gpu.uuid, gpu_index if gpu_index is not None else gpu.index
         gpu.name = str(facts["name"]).strip() if facts.get("name") and not log.kind.startswith("code") else gpu.name
         if "window" in record:
             start, end, run = record["window"]
             gpu.windows.append((start, end, own.get("energy_joules", own.get("energy_joules?", 0.0)), run))
             continue
-        gpu.readings.setdefault(when, {}).update(own)
+        gpu.rows.append(LogRow(when, own, str(facts.get("process") or ""), str(facts.get("run") or "")))
         if facts.get("lost") and not own:
             gpu.lost.add(when)
 
@@ -364,7 +360,7 @@ def _own_memory(values: dict[str, list[float]], readings: Sequence[tuple[Gpu, di
         del values["memory_utilization_ratio?"]
         for _, reading in readings:
             if "memory_utilization_ratio?" in reading:
-                reading["memory_used_bytes"] = reading.pop("memory_utilization_ratio?") * _UNITS["mib"]
+                reading["memory_used_bytes"] = reading.pop("memory_utilization_ratio?") * UNITS["mib"]
 
 
 def _factor(column: str, most: float, is_broken: bool, log: Log) -> float:
@@ -378,32 +374,12 @@ def _factor(column: str, most: float, is_broken: bool, log: Log) -> float:
         unit = "mw"
     if is_own:
         log.assume(f"{column} is in {unit}, by its largest value, {most:g}")
-    return _UNITS[unit]
-
-
-def cells_of(text: str) -> Iterator[list[str]]:
-    """Yield the rows of a table that have any cell, apart by the mark that its first lines share."""
-    lines = [line for line in text[:65_536].splitlines()[:20] if line.strip()]
-    often = {mark: statistics.multimode(line.count(mark) for line in lines)[0] for mark in ";\t" if lines}
-    mark = max(often, key=lambda one: often[one], default=",")
-    mark = mark if often.get(mark) else ","
-    for row in csv.reader(io.StringIO(text.replace("\0", "")), delimiter=mark, skipinitialspace=True):
-        if any(cell.strip() for cell in row):
-            yield [cell.strip().replace(",", ".") if mark == ";" else cell.strip() for cell in row]
+    return UNITS[unit]
 
 
 def is_header(cells: Sequence[str]) -> bool:
     """Say whether a line names columns: at least one means something, and none of its cells is a number or a date."""
     return any(map(meaning_of, cells)) and not any(cell_of(one)[0] is not None or moment(one) for one in cells if one)
-
-
-def is_cut(cells: Sequence[str], before: Sequence[str]) -> bool:
-    """Say whether a last line breaks off: its last cell lacks the unit, or the decimals, that the one before has."""
-    last, other = cells[-1], before[-1]
-    (value, unit), (reference, other_unit) = cell_of(last), cell_of(other)
-    if value is None or reference is None:
-        return False
-    return unit != other_unit or ("." in other and "." not in last and len(last) < len(other))
 
 
 def guessed_names(columns: Sequence[Sequence[str]]) -> tuple[list[str], bool]:

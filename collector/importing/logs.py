@@ -7,14 +7,12 @@ ClusterCockpit's job archive; the trace event format of Kineto; DLIO's summary.j
 """
 
 import csv
-import gzip
 import math
 import re
 import statistics
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,48 +21,27 @@ from agent.wire.bounded import EXPOSED, exposed_labels, json_said
 from agent.wire.tables import TABLES
 from agent.wire.units import SECOND_US
 from collector.errors import FileRefusedError
+from collector.importing.log_cells import cell_of, cells_of, is_cut, is_day_first, moment
+from collector.importing.log_moments import settle
 from collector.importing.log_names import (
     FACTS,
     OWN_TABLE,
     Log,
     LogHints,
     Record,
-    cell_of,
-    cells_of,
     fill,
     guessed_names,
-    is_cut,
     is_header,
     judge_units,
     meaning_of,
-    moment,
 )
 from collector.importing.log_series import by_metric, by_series, is_of_metrics, labelled
+from collector.importing.log_source import HEAD, LogSource, decoded, open_log
 
-_MOST_BYTES = 2**28
-_MOST_FILES = 10_000
+_CELLS_NAMED = 4
+_ALL_PERCENT = 100.0
 _HEADER_WITHIN = 20  # lines; others write their own words before
-_MOST_VALUES = 50_000_000
-_HEAD = 65_536
 _TRACE_US = 100_000  # a trace is told in tenths of a second
-
-
-@dataclass(slots=True)
-class _Source:
-    """One log on disk, with its beginning as text, as JSON where it is that, and as lines of cells where not."""
-
-    path: Path
-    hints: LogHints
-    text: str = ""
-    documents: list[Any] = field(default_factory=list)
-    skipped: int = 0
-    run: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def first(self) -> dict[str, Any]:
-        """The first JSON object, or an empty one."""
-        first = self.documents[0] if self.documents else None
-        return first if isinstance(first, dict) else {}
 
 
 def read_log(path: Path, hints: LogHints = LogHints()) -> Log:  # noqa: B008 - a frozen value
@@ -73,7 +50,9 @@ def read_log(path: Path, hints: LogHints = LogHints()) -> Log:  # noqa: B008 - a
     Raises:
         FileRefusedError: it cannot be read, or it is of no kind that is known; the sentence proposes what to say.
     """
-    source = _open(path, hints)
+    source = open_log(path, hints)
+    if advice := next((way for sign, way in _FOR_PEOPLE if sign.search(source.head)), None):
+        raise FileRefusedError(f"{path} is what {advice}")
     kind = _kind_of(source)
     if kind is None:
         raise FileRefusedError(
@@ -81,16 +60,37 @@ def read_log(path: Path, hints: LogHints = LogHints()) -> Log:  # noqa: B008 - a
             "of a table of your own say the columns in order: --columns timestamp,index,utilization.gpu,power.draw"
         )
     log = Log(kind.name)
+    if (day_first := is_day_first(source.text)) is None:
+        log.assume("its dates are month/day/year")
+    log.is_day_first = bool(day_first)
     try:
         fill(log, kind.records(source), hints)
+        settle(log)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, csv.Error) as error:
         raise FileRefusedError(f"cannot read {path} as {kind.name}: {str(error)[:200]}") from error
     log.skipped += source.skipped
+    for sentence in source.assumed:
+        log.assume(sentence)
     log.run = source.run
     judge_units(log)
-    if not any(gpu.readings or gpu.windows for gpu in log.gpus.values()):
-        raise FileRefusedError(f"{path} looks like {kind.name}, and has no reading of a GPU")
+    cells = ", ".join(f"{name} ({str(cell)[:40]!r})" for name, cell in [*log.unread.items()][:_CELLS_NAMED])
+    if not any(any(gpu.readings.values()) or gpu.windows or gpu.lost for gpu in log.gpus.values()):
+        why = f": no cell of {cells} is a number with a unit that is known" if cells else ""
+        raise FileRefusedError(f"{path} looks like {kind.name}, and has no reading of a GPU{why}")
+    if cells:
+        log.assume(f"cells that are no numbers are unknown, as in {cells}")
     return log
+
+
+# What tools draw for people, by its sign, and what to log instead.
+_SMI = "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,power.draw,memory.used --format=csv -l 1"
+_FOR_PEOPLE = (
+    (
+        re.compile(r"<nvidia_smi_log>|^\| NVIDIA-SMI \d|=NVSMI LOG=", re.MULTILINE),
+        f"nvidia-smi shows people: log {_SMI}",
+    ),
+    (re.compile(r"^\[\d+\] [^|]+\|[^|]+%[^|]*\|", re.MULTILINE), "gpustat shows people: log gpustat --json"),
+)
 
 
 def kind_names() -> list[str]:
@@ -111,86 +111,19 @@ def is_log(path: Path, hints: LogHints = LogHints()) -> bool:  # noqa: B008 - a 
         return True
     if path.suffix.lower() in (".parquet", ".pq", ".arrow", ".arrows", ".ipc"):
         return False
-    line = _decoded(path, _HEAD).split("\n", 1)[0]
-    if _CONTRACT & {cell.strip(' "\r') for cell in line.split(",")} and "emissions" not in line:
+    line = decoded(path, HEAD).split("\n", 1)[0]
+    cells = {cell.strip(' "\r') for cell in line.split(",")}
+    if _CONTRACT & cells and "emissions" not in line and not is_of_metrics(tuple(cells)):
         return False
     is_named = any(table in path.name.replace("-", "_") for table in TABLES)
-    return not is_named or _kind_of(_open(path, hints)) is not None
+    return not is_named or _kind_of(open_log(path, hints)) is not None
 
 
-def _kind_of(source: _Source) -> "Kind | None":
+def _kind_of(source: LogSource) -> "Kind | None":
     return next((one for one in KINDS if one.is_one(source)), None)
 
 
-def _decoded(path: Path, most: int = _MOST_BYTES) -> str:
-    """Return a file's text: UTF-8, or UTF-16 with its mark or without; of a .gz what is in it."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileRefusedError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if len(content) > most and most == _MOST_BYTES:
-        raise FileRefusedError(f"{path} is larger than {_MOST_BYTES >> 20} MiB; split it")
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encoding = "utf-16"
-    else:
-        encoding = "utf-16-le" if content[1:64:2].count(0) > len(content[1:64:2]) // 2 else "utf-8-sig"
-    whole = content[: len(content) // 2 * 2] if encoding.startswith("utf-16") else content
-    return whole.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _open(path: Path, hints: LogHints) -> _Source:
-    if path.is_dir():
-        return _folder(path, hints)
-    source = _Source(path, hints, _decoded(path))
-    if source.text.lstrip()[:1] in ("{", "["):
-        source.documents = _documents(source)
-    return source
-
-
-def _folder(path: Path, hints: LogHints) -> _Source:
-    """Return a folder as the one file that tells of it, or as MLflow's, which keeps a file a metric."""
-    files = [one for _, one in zip(range(_MOST_FILES), sorted(path.rglob("*")), strict=False) if one.is_file()]
-    for name in ("data.json", "data.json.gz", "wandb-events.jsonl", "summary.json", "emissions.csv"):
-        if found := next((one for one in files if one.name == name), None):
-            return _open(found, hints)
-    source = _Source(path, hints)
-    source.documents = [one for one in files if re.search(r"gpu_\d+_", one.name)]
-    return source
-
-
-def _documents(source: _Source) -> list[Any]:
-    """Return JSON values that stand one after another, on a line each or over many; a torn last one is skipped.
-
-    Raises:
-        FileRefusedError: it is no JSON.
-    """
-    joined = re.sub(r"\}\s*\n\s*\{", "},{", source.text)  # no string has a line break in it
-    try:
-        return _values(joined)
-    except ValueError as error:
-        lines = [line for line in source.text.splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[1].startswith("{"):
-            torn = joined.rfind("},{")
-            if torn < 0:
-                raise FileRefusedError(f"cannot read {source.path} as JSON: {str(error)[:200]}") from error
-            source.skipped += 1
-            return _values(joined[: torn + 1])
-    values: list[Any] = []
-    for line in lines:
-        try:
-            values += _values(line)
-        except ValueError:
-            source.skipped += 1
-    return values
-
-
-def _values(text: str) -> list[Any]:
-    found = json_said(f"[{text}]", most_bytes=_MOST_BYTES * 4, most_values=_MOST_VALUES)
-    return [one for value in found for one in (value if isinstance(value, list) else (value,))]
-
-
-def _of_csv(source: _Source) -> Iterator[Record]:
+def _of_csv(source: LogSource) -> Iterator[Record]:
     """Yield the rows of a table by its header, which may come again, or by names that are said or guessed."""
     names: list[str] = list(source.hints.columns)
     rows = list(cells_of(source.text))
@@ -209,7 +142,7 @@ def _of_csv(source: _Source) -> Iterator[Record]:
         yield from by_series(by_metric(dict(zip(names, cells, strict=True))))
 
 
-def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
+def _guessed(source: LogSource, rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the names of columns that have none, by their units and values.
 
     Raises:
@@ -225,7 +158,7 @@ def _guessed(source: _Source, rows: Sequence[Sequence[str]]) -> list[str]:
     )
 
 
-def _of_blanks(source: _Source) -> Iterator[Record]:
+def _of_blanks(source: LogSource) -> Iterator[Record]:
     """Yield the rows of `nvidia-smi dmon` and `pmon` and of `dcgmi dmon`: names after a #, cells apart by blanks."""
     names: list[str] = []
     for line in source.text.splitlines():
@@ -239,7 +172,7 @@ def _of_blanks(source: _Source) -> Iterator[Record]:
             source.skipped += 1
 
 
-def _of_pmon(source: _Source) -> Iterator[Record]:
+def _of_pmon(source: LogSource) -> Iterator[Record]:
     """Yield what the processes of a GPU did together: pmon tells of each for itself."""
     sums: dict[str, Any] = {}
     seen: set[tuple[str, str]] = set()
@@ -262,7 +195,7 @@ def _of_pmon(source: _Source) -> Iterator[Record]:
     yield from gpus.values()
 
 
-def _of_objects(source: _Source) -> Iterator[Record]:
+def _of_objects(source: LogSource) -> Iterator[Record]:
     """Yield JSON objects: of gpustat and nvitop a list of GPUs in each, of others flat with the GPU in the names."""
     for document in source.documents:
         shared = {name: value for name, value in document.items() if not isinstance(value, list | dict)}
@@ -284,12 +217,12 @@ def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield f"{above}{name}", one
 
 
-def _of_mlflow(source: _Source) -> Iterator[Record]:
+def _of_mlflow(source: LogSource) -> Iterator[Record]:
     """Yield MLflow's system metrics, a file a metric: milliseconds, value, step."""
     files = source.documents if source.path.is_dir() else [source.path]
     for file in files:
         node = re.fullmatch(r"node_(.+)", file.parent.name)
-        for line in _decoded(file).splitlines():
+        for line in decoded(file).splitlines():
             words = line.split()
             if len(words) < 2 or moment(words[0]) is None:
                 source.skipped += 1
@@ -297,12 +230,21 @@ def _of_mlflow(source: _Source) -> Iterator[Record]:
             yield {"timestamp": float(words[0]), "hostname": node[1] if node else "", file.name: float(words[1])}
 
 
-def _of_query_range(source: _Source) -> Iterator[Record]:
+def _of_query_range(source: LogSource) -> Iterator[Record]:
     """Yield the points of a matrix, a series after another; a GPU's energy counter becomes what it grew by."""
+    if "error" in source.first:
+        raise ValueError(f"the server answered no data, but {source.first['error']}")
     told = source.first["data"]["result"] if "data" in source.first else map(_exported, source.documents)
     for series in told:
         labels = series["metric"]
         facts = labelled(labels)
+        if "__name__" not in labels:
+            most = max(float(value) for _, value in series.get("values") or [series["value"]])
+            if most > _ALL_PERCENT:
+                raise ValueError(
+                    f"its series have no name and go to {most:g}: ask for a metric as it is, with its name"
+                )
+            source.assumed.append("its series have no name: they are taken for utilization in percent")
         for at, value in series.get("values") or [series["value"]]:
             yield {"timestamp": float(at), labels.get("__name__", "utilization"): str(value), **facts}
 
@@ -313,7 +255,7 @@ def _exported(series: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"metric": series["metric"], "values": [(at / 1000, value) for at, value in points if value is not None]}
 
 
-def _of_page(source: _Source) -> Iterator[Record]:
+def _of_page(source: LogSource) -> Iterator[Record]:
     """Yield the samples of saved pages of an exporter, which stand one after another; a page is a reading."""
     seen: set[str] = set()
     page = 0
@@ -329,7 +271,7 @@ def _of_page(source: _Source) -> Iterator[Record]:
         yield {**when, found[1]: found[3], **facts}
 
 
-def _of_codecarbon(source: _Source) -> Iterator[Record]:
+def _of_codecarbon(source: LogSource) -> Iterator[Record]:
     """Yield the runs of emissions.csv, of each its last row: it is written again and again with what came to be."""
     rows = [row for row in _of_csv(source) if cell_of(row.get("gpu_energy"))[0] and row.get("timestamp")]
     for row in {(row.get("project_name"), row.get("run_id"), row.get("experiment_id")): row for row in rows}.values():
@@ -344,7 +286,7 @@ def _of_codecarbon(source: _Source) -> Iterator[Record]:
             yield {"timestamp": end, "index": number, "gpu_energy": joules, "window": window}
 
 
-def _of_zeus(source: _Source) -> Iterator[Record]:
+def _of_zeus(source: LogSource) -> Iterator[Record]:
     """Yield the outermost windows of ZeusMonitor: those within another are part of its energy."""
     rows = [(cell_of(row["start_time"])[0], cell_of(row["elapsed_time"])[0], row) for row in _of_csv(source)]
     known = [(start, seconds, row) for start, seconds, row in rows if start is not None and seconds]
@@ -358,10 +300,10 @@ def _of_zeus(source: _Source) -> Iterator[Record]:
         yield {"timestamp": at, **energies, "window": (at, at + round(seconds * SECOND_US), "")}
 
 
-def _of_cockpit(source: _Source) -> Iterator[Record]:
+def _of_cockpit(source: LogSource) -> Iterator[Record]:
     """Yield a job of ClusterCockpit's archive: data.json, and beside it meta.json with the job and when it began."""
     meta = source.path.with_name("meta.json")
-    job = json_said(_decoded(meta)) if meta.exists() else {}
+    job = json_said(decoded(meta)) if meta.exists() else {}
     if "jobId" in job:
         source.run = {"run_id": f"slurm/{job.get('cluster', 'cluster')}/{job['jobId']}"}
         source.run |= {name: str(job[name]) for name in ("user", "project") if job.get(name)}
@@ -379,7 +321,7 @@ def _of_cockpit(source: _Source) -> Iterator[Record]:
                 yield {**when, **facts, f"{metric} ({said.replace('Byte', 'B')})": value}
 
 
-def _of_kineto(source: _Source) -> Iterator[Record]:
+def _of_kineto(source: LogSource) -> Iterator[Record]:
     """Yield how much of each tenth of a second had a kernel on each GPU; kernels side by side count once."""
     trace = source.first
     base = float(trace.get("baseTimeNanoseconds") or 0) / 1000
@@ -415,7 +357,7 @@ def _of_kineto(source: _Source) -> Iterator[Record]:
             yield {**when, **facts, "utilization (ratio)": share}
 
 
-def _of_dlio(source: _Source) -> Iterator[Record]:
+def _of_dlio(source: LogSource) -> Iterator[Record]:
     """Yield the share of the time in which DLIO's emulated accelerators worked, by epoch, each as long as the next."""
     said = source.first
     start, end = (moment(said[name], source.hints.timezone) for name in ("start", "end"))
@@ -433,22 +375,22 @@ class Kind:
     """One kind of log: what it is called, how it is known from its beginning, and how it is read as records."""
 
     name: str
-    is_one: Callable[[_Source], bool]
-    records: Callable[[_Source], Iterator[Record]]
+    is_one: Callable[[LogSource], bool]
+    records: Callable[[LogSource], Iterator[Record]]
 
 
-def _begins(pattern: str) -> Callable[[_Source], bool]:
+def _begins(pattern: str) -> Callable[[LogSource], bool]:
     """Return what knows a kind by a line of its beginning."""
     expression = re.compile(pattern, re.MULTILINE | re.IGNORECASE)
-    return lambda source: not source.documents and expression.search(source.text[:_HEAD]) is not None
+    return lambda source: not source.documents and expression.search(source.head) is not None
 
 
-def _has(*keys: str) -> Callable[[_Source], bool]:
+def _has(*keys: str) -> Callable[[LogSource], bool]:
     """Return what knows a kind by the keys of its first JSON object."""
     return lambda source: all(any(re.search(key, name) for name in source.first) for key in keys)
 
 
-def _has_names(source: _Source) -> bool:
+def _has_names(source: LogSource) -> bool:
     """Say whether the first line names a time or a GPU's reading, or is of readings that can be guessed."""
     if source.documents or not source.text.strip():
         return False
@@ -465,9 +407,9 @@ def _has_names(source: _Source) -> bool:
 
 KINDS: tuple[Kind, ...] = (
     Kind("MLflow system metrics",
-         lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.text[:_HEAD])),
+         lambda s: s.path.is_dir() or bool(re.match(r"gpu_\d+_", s.path.name) and re.match(r"\d{13} ", s.head)),
          _of_mlflow),
-    Kind("a query_range of Prometheus", _has(r"^data$", r"^status$"), _of_query_range),
+    Kind("a query_range of Prometheus", _has(r"^(data|error)$", r"^status$"), _of_query_range),
     Kind("an export of VictoriaMetrics", _has(r"^timestamps$", r"^metric$"), _of_query_range),
     Kind("a Kineto trace", _has(r"^traceEvents$"), _of_kineto),
     Kind("a ClusterCockpit archive", _has(r"^acc_"), _of_cockpit),

@@ -14,8 +14,9 @@ import pytest
 
 import gpuledger
 from collector.errors import FileRefusedError
+from collector.importing.log_cells import moment
 from collector.importing.log_import import import_log
-from collector.importing.log_names import LogHints, meaning_of, moment
+from collector.importing.log_names import LogHints, meaning_of
 from collector.importing.logs import read_log
 from collector.store.database import Store
 
