@@ -255,9 +255,11 @@ _COMPLAINT_BYTES = 4096
 _TOO_BUSY = frozenset({429, 500, 502, 503, 504})  # worth another try; what else is refused stays refused
 # What a server answers that does not give so much at once: too many samples, points, bytes or seconds for a query.
 # Sources: Prometheus, promql/engine.go (ErrTooManySamples, 422) and web/api/v1 (11,000 points, 400); VictoriaMetrics,
-# -search.max… (422); Mimir, err-mimir-max-… (422); proxies (413, 504).
+# -search.max… (422); Mimir, err-mimir-max-… (422), "larger than max" of its parts (500); proxies (413, 504).
 _TOO_MUCH = frozenset({413, 422, 504})
-_LIMIT = re.compile(rb"maximum resolution|too many (?:points|samples)|-search\.max|-max-|exceed|timed? ?out|limit")
+_LIMIT = re.compile(
+    rb"maximum resolution|too many (?:points|samples)|-search\.max|-max-|exceed|timed? ?out|limit|larger than max"
+)
 _MATCHERS = re.compile(r'(?:[A-Za-z_]\w*(?:=~|!~|!=|=)"(?:[^"\\]|\\.)*"(?:,(?!$)|$))+')
 _SHORTEST_MS = 120_000  # a question about less time is not cut again
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
@@ -433,7 +435,7 @@ class Client:
                 if status == HTTPStatus.OK or status in refusals:
                     return status, said
                 if status not in _TOO_BUSY or attempt == self.server.attempts:
-                    is_too_much = status in _TOO_MUCH or (status in (400, 429, 503) and _LIMIT.search(said))
+                    is_too_much = status in _TOO_MUCH or (status in (400, 429, 500, 503) and _LIMIT.search(said))
                     raise (TooMuchError if is_too_much else ServerError)(self._refused(path, status, said))
             except OSError as error:
                 self.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collector.errors import ServerError
+from collector.errors import ServerError, TooMuchError
 from collector.prometheus.client import Client, Server
 
 CUT = 0  # a connection that ends before the answer does
@@ -211,3 +211,25 @@ def test_a_store_that_begins_later_has_no_names() -> None:
         client, _ = asking(server.url)
         with client:
             assert client.names("pod", "up", 0, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "too_much"),
+    [
+        (500, b"rpc error: code = ResourceExhausted desc = grpc: received message larger than max (8 vs 4)", True),
+        (500, b'{"status":"error","errorType":"internal","error":"expanding series: context deadline exceeded"}', True),
+        (422, b"the query exceeded the maximum number of chunks (err-mimir-max-chunks-per-query)", True),
+        (400, b"exceeded maximum resolution of 11,000 points per timeseries", True),
+        (429, b"the query would fetch too many samples (err-mimir-max-fetched-samples)", True),
+        (500, b"panic: runtime error", False),
+        (429, b"too many outstanding requests", False),
+        (400, b"parse error: unexpected end of input", False),
+    ],
+)
+def test_a_limit_is_told_from_a_refusal(status: int, said: bytes, too_much: bool) -> None:
+    """What is too much at once is asked for in parts; what is wrong, or busy, would be in parts too."""
+    with scripted((status, said)) as server:
+        client, _ = asking(server.url)
+        with client, pytest.raises(ServerError) as refused:
+            client.evaluated("up", 0, 60_000, 60_000)
+        assert isinstance(refused.value, TooMuchError) is too_much
