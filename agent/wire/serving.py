@@ -22,7 +22,7 @@ class Series:
 
     def counts(self, labels: Mapping[str, str]) -> bool:
         """Say whether a sample with these labels is of it."""
-        is_only = self.only is None or labels.get(self.only[0]) in self.only[1]
+        is_only = self.only is None or labels.get(self.only[0], "") in self.only[1]
         return is_only and (self.unless is None or labels.get(self.unless[0]) not in self.unless[1])
 
 
@@ -169,6 +169,7 @@ _TGI = Engine(
 # Every rank of a tensor- or pipeline-parallel server may say its queue, and all say the same.
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank")
 _SGLANG_FORMS = ("sglang:{}", "sglang_{}")
+_WHOLE = ("priority", ("",))
 _SGLANG = Engine(
     name="sglang",
     marks=tuple(series.name for series in _named("num_running_reqs num_queue_reqs", *_SGLANG_FORMS)),
@@ -182,9 +183,9 @@ _SGLANG = Engine(
         "tokens_in": _named("prompt_tokens_total", *_SGLANG_FORMS),
         "tokens_out": _named("generation_tokens_total", *_SGLANG_FORMS),
     },
-    gauges={
-        "running": _named("num_running_reqs", *_SGLANG_FORMS),
-        "waiting": _named("num_queue_reqs", *_SGLANG_FORMS),
+    gauges={  # the whole, beside which it tells each priority where it schedules by them
+        "running": tuple(Series(one.name, only=_WHOLE) for one in _named("num_running_reqs", *_SGLANG_FORMS)),
+        "waiting": tuple(Series(one.name, only=_WHOLE) for one in _named("num_queue_reqs", *_SGLANG_FORMS)),
     },
     ratios={"kv_cache_ratio": _named("token_usage", *_SGLANG_FORMS)},
     first_response=tuple(form.format("time_to_first_token_seconds") for form in _SGLANG_FORMS),
@@ -306,5 +307,5 @@ ENGINES = (TRITON, _DYNAMO, VLLM, _RAY, _SGLANG, _TENSORRT_LLM, _LMDEPLOY, _TGI,
 # Labels that tell events of one server apart, and not servers, engines or models from one another.
 WITHIN_A_PART = frozenset({
     "le", "finished_reason", "status", "status_code", "reason", "err", "error_type", "endpoint", "request_type",
-    "response_metric_type", "method", "kv_cache_block_type", "cache_source", "is_streaming",
+    "response_metric_type", "method", "kv_cache_block_type", "cache_source", "is_streaming", "priority",
 })  # fmt: skip

@@ -137,7 +137,7 @@ def run_of(holder: ExporterHolder, clusters: Clusters) -> tuple[str, str, str | 
 def subject(metric: Metric, slot: Slot, labels: Labels, clusters: Clusters = DEFAULT) -> Subject | None:
     """Return what a series is of for this slot, or None where it is not read: it is of no GPU or disk that counts."""
     node = host(labels)
-    if node is None or (slot.only and labels.get(slot.only[0]) not in slot.only[1]):
+    if node is None or (slot.only and labels.get(slot.only[0], "") not in slot.only[1]):
         return None
     if slot.unless and labels.get(slot.unless[0]) in slot.unless[1]:
         return None

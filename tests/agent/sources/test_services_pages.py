@@ -159,6 +159,24 @@ def test_ranks_of_one_queue_are_one_and_data_parallel_ranks_are_added(*, all_ran
     assert said.now == {"running": 7, "waiting": 7}
 
 
+def test_priorities_are_parts_of_a_queue_that_is_told_as_a_whole_too() -> None:
+    """SGLang, where it schedules by priority: added up, each request waits twice; and a new priority is no new part."""
+
+    def page(*priorities: int) -> str:
+        return "".join(
+            f'sglang:num_{queue}_reqs{{model_name="m",tp_rank="0",priority="{name}"}} {count}\n'
+            for queue in ("running", "queue")
+            for name, count in [("", sum(priorities)), *enumerate(priorities)]
+        )
+
+    one, two = read_page(page(3)), read_page(page(3, 2))
+    assert one is not None
+    assert two is not None
+    assert one.now == {"running": 3, "waiting": 3}
+    assert two.now == {"running": 5, "waiting": 5}
+    assert one.parts == two.parts
+
+
 def test_labels_are_unescaped() -> None:
     """A model's name may have backslashes and quotes."""
     said = read_page('vllm:num_requests_running{model_name="C:\\\\models\\\\chat \\"v2\\""} 1\n')
