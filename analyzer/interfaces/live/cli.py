@@ -10,7 +10,7 @@ from typing import get_args
 
 from analyzer.errors import AnalyzerError
 from analyzer.interfaces.cli.command import add_ledger, add_paper, asking, request_of, write
-from analyzer.interfaces.live.text import screen, size
+from analyzer.interfaces.live.live_view import screen, size
 from analyzer.reports.request import Order, Request
 from analyzer.text.layout import WIDEST, has_colour, paint
 from collector.errors import CollectorError

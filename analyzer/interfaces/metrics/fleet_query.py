@@ -21,7 +21,7 @@ from analyzer.errors import ConfigError
 from analyzer.findings.finding import Finding
 from analyzer.findings.ledger_findings import findings
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, read_month
-from analyzer.interfaces.live.live_query import booked_until
+from analyzer.interfaces.live.live_view import booked_until
 from analyzer.ledger.coverage import STATUSES, newest_hour_end
 from analyzer.ledger.teams import team_book
 from analyzer.measures.traffic.fleet import read_fleet_traffic

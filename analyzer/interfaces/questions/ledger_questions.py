@@ -9,8 +9,7 @@ from analyzer.capacity.planner.tables import history_words
 from analyzer.capacity.quotas import Balance, QuotaReport, as_of_words, balanced, read_quotas, read_use, waits
 from analyzer.errors import ConfigError
 from analyzer.interfaces.html import week_html
-from analyzer.interfaces.live.live_query import LiveView, read_live_view
-from analyzer.interfaces.live.text import look_text
+from analyzer.interfaces.live.live_view import LiveView, look_text, read_live_view
 from analyzer.interfaces.questions.question import PERIOD, Question, add_part, argument
 from analyzer.interfaces.text.run_text import run_line, run_text, runs_text
 from analyzer.interfaces.text.week_text import RECOMMENDATIONS_SHOWN, week_text

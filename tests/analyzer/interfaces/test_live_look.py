@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from agent.wire.units import HOUR_MS
 from analyzer.errors import LedgerError
-from analyzer.interfaces.live.live_query import DriverFigures, LiveLine, LiveView, booked_until, read_live_view
-from analyzer.interfaces.live.text import look_text
+from analyzer.interfaces.live.live_view import (
+    DriverFigures,
+    LiveLine,
+    LiveView,
+    booked_until,
+    look_text,
+    read_live_view,
+)
 from analyzer.queries.ledger_query import Breakdown, fold
 from analyzer.reports.request import Order
 from analyzer.text.layout import TextLayout
