@@ -186,7 +186,7 @@ def outlook(
     waiting, kinds = read_queue(session, now), {sku for sku, _ in gpus}
     sku = kinds.pop() if len(kinds) == 1 else None
     _add_waiting(demand, waiting, sku, (start, today))
-    days = _days(start, today, timezone)
+    days = [*day_starts(start, today, timezone), today]
     stages = sorted({stage for _, stage in demand})
     lines = [
         _line(stage, _summed_hours(demand, [kind for kind in demand if kind[1] == stage]), days) for stage in stages
@@ -201,11 +201,6 @@ def outlook(
 def _whole_day(first: int, timezone: str) -> int:
     start = midnight(local(first, timezone).date(), timezone)
     return start if start == first else midnight(local(start + 36 * HOUR_US, timezone).date(), timezone)
-
-
-def _days(start: int, end: int, timezone: str) -> list[int]:
-    """Return the first instants of the days from `start` to `end`, both included."""
-    return [*day_starts(start, end, timezone), end]
 
 
 def _line(stage: str, hours: Mapping[int, int], days: Sequence[int]) -> StageLine:

@@ -25,7 +25,7 @@ _P10, _P50, _P90 = 10, 50, 90
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most that any of the runs used on one host, and of memory on one GPU: gauges, not needs. None: not known."""
+    """The most that any of the runs used on one host, and of memory on one GPU: gauges, not needs. null: not known."""
 
     cores: float | None
     memory_bytes: int | None

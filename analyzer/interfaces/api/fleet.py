@@ -14,7 +14,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from analyzer.capacity.planner.ledger import StoreLedger
+from analyzer.capacity.planner.ledger import Peaks, StoreLedger
 from analyzer.errors import ConfigError, EmptyLedgerError
 from analyzer.interfaces.api.parameters import READS, MeaninglessError, Paged, Parameters, Text, Texts
 from analyzer.interfaces.api.request_service import RequestContext, RequestService
@@ -132,14 +132,6 @@ class _HistoryAsked(Parameters):
     )
 
 
-class PeaksTold(Model):
-    """The most that any of the runs used on one host, and of memory on one GPU: gauges, not needs. null: not known."""
-
-    cores: float | None
-    memory_bytes: int | None
-    gpu_memory_bytes: int | None
-
-
 class HistoryDocument(Document):
     """Wall times of the newest completed runs of one name, size and kind of GPU, on one host, of a gang on several.
 
@@ -156,7 +148,7 @@ class HistoryDocument(Document):
     first_at_iso: Iso
     last_at: Micros
     last_at_iso: Iso
-    peaks: PeaksTold
+    peaks: Peaks
     crossing_permille: int | None = Field(
         description="Of a gang: how long it takes in several racks beside one, in thousandths; null: not known."
     )

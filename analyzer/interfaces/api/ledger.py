@@ -310,12 +310,8 @@ def _ledger_page(context: RequestContext, asked: _LedgerAsked) -> LedgerPage:
         period=period,
         hours=known_hours(context.session, period),
         total=found.rounding.whole(),
-        items=[_row(group, by, context.reader.calendar) for group in found.groups],
+        items=[Row(**dict(one.amounts), **values_of(by, one.key, context.reader.calendar)) for one in found.groups],
     )
-
-
-def _row(group: Group, by: list[Dimension], calendar: Calendar) -> Row:
-    return Row(**dict(group.amounts), **values_of(by, group.key, calendar))
 
 
 def values_of(by: list[Dimension], key: tuple[Any, ...], calendar: Calendar) -> dict[str, Any]:

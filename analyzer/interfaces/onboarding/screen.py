@@ -164,7 +164,7 @@ def prices_line(layout: TextLayout, found: PriceCoverage) -> list[str]:
 
 def reading_line(layout: TextLayout, done: int, days: int, seconds: float | None) -> str:
     """Return the bar of the days that are read."""
-    lasted = f"   {_plain_duration(seconds)}" if seconds is not None else ""
+    lasted = f"   {duration(max(1, round(seconds)))}" if seconds is not None else ""
     bar = layout.bar(done, max(1, days), _BAR)
     return f"{at_column('reading', COLUMN)}{bar}  {done} of {counted(days, 'day')}{lasted}"
 
@@ -193,11 +193,6 @@ def sentence(layout: TextLayout, result: Result) -> list[str]:
         f"{_amount(result, result.unexplained, result.unexplained_ms)} unexplained.",
         "",
     )
-
-
-def _plain_duration(seconds: float) -> str:
-    """Return a span in its two largest units, with seconds from one up."""
-    return duration(max(1, round(seconds)))
 
 
 def _rounded(number: int, figures: int = 3) -> int:
