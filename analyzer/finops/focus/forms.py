@@ -292,6 +292,7 @@ def _azure_day(own: Cells) -> datetime:
 
 
 _GOOGLE_TYPES = {"regular": "Usage", "tax": "Tax", "adjustment": "Adjustment", "roundingerror": "Adjustment"}
+_GOOGLE_COMMITTED = re.compile(r"\bCUDs?\b|commit", re.IGNORECASE)  # whose price is on the usage since July 2025
 _GOOGLE_GPU = re.compile(r"\bGPUs?\b")
 _GOOGLE_SIZES = (re.compile(r"\b(?:Tesla )?(A100|V100) GPU\b"), {"A100": "A100 40GB GPU", "V100": "V100 16GB GPU"})
 
@@ -308,7 +309,9 @@ def _google(own: Cells) -> Mapping[str, object]:
     unit = own.text("usage.pricing_unit")
     quantity = own.amount("usage.amount_in_pricing_units")
     is_commitment = name.casefold().startswith("commitment")  # its usage are lines of their own
-    is_covered = any(kind.startswith("COMMITTED_USAGE") for _, kind in credits_)
+    is_covered = any(kind.startswith("COMMITTED_USAGE") for _, kind in credits_) or _GOOGLE_COMMITTED.search(
+        own.text("consumption_model.description") or ""
+    )
     is_spot = re.search(r"\b(spot|preemptible)\b", name, re.IGNORECASE) is not None
     return {
         "ChargeCategory": category,
@@ -388,7 +391,7 @@ FORMS = (
             "RegionId": ("location.region",), "ResourceId": ("resource.global_name", "resource.name"),
             "ServiceName": ("service.description",),
         },
-        ("usage.amount_in_pricing_units", "usage.pricing_unit"),
+        ("consumption_model.description", "usage.amount_in_pricing_units", "usage.pricing_unit"),
         _google,
     ),
     BillForm(

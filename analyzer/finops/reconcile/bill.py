@@ -77,6 +77,11 @@ class PaidDay:
     host_nanos: int = 0
     is_by_cost: bool = False
 
+    @property
+    def nano_hours(self) -> int:
+        """Of how many billionths of GPU-hours prices are known, less those that were taken back."""
+        return sum(self.paid.values())
+
 
 @dataclass(slots=True)
 class Bill:
@@ -132,12 +137,16 @@ class _Product(NamedTuple):
 
 @dataclass(slots=True)
 class _Part:
-    """One product of a slot. `machine_nanos` are billionths of machine-hours, where machines are counted."""
+    """One product of a slot. `machine_nanos` are billionths of machine-hours, where machines are counted.
+
+    `is_mapped` says that the site's own file says what it is.
+    """
 
     lines: int = 0
     nanos: int = 0
     nano_hours: int = 0
     machine_nanos: int = 0
+    is_mapped: bool = False
     covered: int = 0  # a bit for each hour of the day that its charges touch
     hours_known: bool = True
     day: PaidDay = field(default_factory=PaidDay)
@@ -238,6 +247,7 @@ class _Gathering:
             part.lines += 1
             part.nanos += cost
             part.nano_hours += taken
+            part.is_mapped = kind.is_mapped
             part.machine_nanos += 0 if kind.is_mapped else held
             part.covered |= _hours_touched(since, until)
             part.hours_known &= time.gpu_hours is not None
@@ -275,8 +285,8 @@ class _Gathering:
                 product
                 for product, part in products.items()
                 if not product.is_compute
-                and part.price > 0
-                and part.gpu_price < _machine_price(prices, product.key) / 2
+                and not part.is_mapped
+                and 0 < part.gpu_price < _machine_price(prices, product.key) / 2
             ]
             for product, part in products.items():
                 if product in fees:
@@ -354,7 +364,21 @@ def _fees(products: dict[_Product, _Part]) -> list[_Product]:
             fees.append(product)
         else:
             held += part.machine_nanos
-    return fees
+    return fees or _gpu_fees(products)
+
+
+def _gpu_fees(products: dict[_Product, _Part]) -> list[_Product]:
+    """Return the products that count as many GPUs of a resource as its first one, at less than half of its price."""
+    counted_gpus = {one: part for one, part in products.items() if part.gpu_price > 0 and not part.is_mapped}
+    first = max(counted_gpus, key=lambda each: (each.is_compute, products[each].gpu_price), default=None)
+    return [
+        product
+        for product, part in counted_gpus.items()
+        if first is not None
+        and abs(part.nano_hours - products[first].nano_hours) * _SAME <= part.nano_hours
+        and part.gpu_price * 2 < products[first].gpu_price
+        and product.key.option == first.key.option
+    ]
 
 
 def _settle(bill: Bill, slot: _Slot, product: _Product, part: _Part) -> None:
@@ -364,7 +388,7 @@ def _settle(bill: Bill, slot: _Slot, product: _Product, part: _Part) -> None:
     billed.hours_known &= part.hours_known
     if part.day.paid or part.day.host_nanos:
         day = bill.prices.setdefault(product.key, {}).setdefault(slot.day, PaidDay())
-        day.paid += part.day.paid
+        day.paid.update(part.day.paid)  # what was taken back is below 0
         day.host_nanos += part.day.host_nanos
         day.is_by_cost |= part.day.is_by_cost
 
@@ -375,16 +399,17 @@ def _price(line: BillLine, kind: BilledKind, gpu_hours: Decimal | None) -> tuple
     None where it has no hours or costs nothing. Of a commitment it is the effective cost. Else price and cost are each
     rounded somewhere: the one of more digits is taken.
     """
-    if not gpu_hours or gpu_hours < 0 or line.effective <= 0 or not line.quantity:
+    if not gpu_hours or not line.quantity or line.effective / gpu_hours <= 0:
         return None, False
     by_cost = line.effective / gpu_hours
     unit = line.unit_price
     if kind.option == "reserved" or unit is None:
         return by_cost, False
     made, of_unit, of_cost = unit * line.quantity, _half_digit(unit), _half_digit(line.effective)
-    if unit <= 0 or abs(made - line.effective) > max(of_unit * line.quantity + of_cost, line.effective / _SAME):
+    rounding = of_unit * abs(line.quantity) + of_cost
+    if unit <= 0 or abs(made - line.effective) > max(rounding, abs(line.effective) / _SAME):
         return by_cost, True
-    is_finer = of_unit * line.effective <= of_cost * unit
+    is_finer = of_unit * abs(line.effective) <= of_cost * unit
     return (made / gpu_hours if is_finer else by_cost), False
 
 

@@ -32,6 +32,7 @@ from analyzer.finops.focus.read import BillLine
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.rows import PURCHASE_OPTIONS
 from analyzer.settings.toml_model import between, one_of, optional, read_rows, toml_file, toml_key
+from analyzer.text.words import counted
 
 Thing = Literal["machine", "gpu", "part", "unknown"]
 _Role = TypeVar("_Role", bound=str | int)
@@ -159,9 +160,10 @@ _OPTIONS = {"standard": "on_demand", "committed": "reserved", "dynamic": "spot"}
 _SPOT = re.compile(r"\b(spot|preemptible|low[ -]priority)", re.IGNORECASE)
 _FEE = re.compile(
     r"\b(fees?|management|surcharge|uplift|markup|commission|add-?on|ebsoptimi[sz]ed|support|marketplace|software|subscription"
-    r"|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
+    r"|ai enterprise|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
     re.IGNORECASE,
 )
+_TAX = re.compile(r"\b(vat|gst|hst|mwst|tva|iva|(sales|value[- ]added) tax)\b", re.IGNORECASE)
 # Of AWS: hours for which capacity was held at no cost of its own; whoever used it, or did not, is billed beside it.
 _HELD_CAPACITY = re.compile(r"(?:^|-)(?:Reservation|DedicatedRes):")
 PART_OF_GPU = "a part of a GPU"
@@ -212,6 +214,8 @@ class SkuMap:
             return "no known GPU"
         if (line.texts.get("ServiceCategory", "")).casefold() in _NO_COMPUTE or _is_bytes(line, texts):
             return "storage or traffic"
+        if any(map(_TAX.search, texts)) and not _is_time(line):
+            return "tax"
         if any(map(_PART_OF_GPU.search, texts)):
             return PART_OF_GPU
         if _HELD_CAPACITY.search(line.texts.get("SkuMeter", "")) and not line.effective:
@@ -268,6 +272,11 @@ def _is_bytes(line: BillLine, texts: Collection[str]) -> bool:
     return unit.seconds is None or any(map(_STORED.search, texts))
 
 
+def _is_time(line: BillLine) -> bool:
+    unit = unit_of(line.unit)
+    return unit is not None and unit.seconds is not None
+
+
 def _is_fee(line: BillLine, texts: Collection[str]) -> bool:
     """Say whether words tell that a line is a fee; of a commitment they name the hour that it covers."""
     told = (*texts, line.texts.get("ServiceName", ""), line.texts.get("ServiceCategory", ""))
@@ -321,8 +330,9 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
     if kind.gpus == 0 or is_discount:
         return LineHours(None, Decimal(0), is_part=True)
     unit = unit_of(line.unit)
-    if unit is None or unit.seconds is None or unit.thing == "unknown":
-        return LineHours(None, None, f"the unit {line.unit or 'null'!r} is no time of machines or GPUs")
+    why = _unclear(line, kind, unit)
+    if unit is None or why is not None:
+        return LineHours(None, None, why)
     if unit.thing == "part":
         return LineHours(None, Decimal(0), is_part=True)
     if not line.quantity:
@@ -343,6 +353,15 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
     if not is_blind and abs(hours) > length * (1 + _SAME):
         return LineHours(hours, None, f"more hours than the charge is long ({line.unit} may count something else)")
     return LineHours(hours, hours * kind.gpus)
+
+
+def _unclear(line: BillLine, kind: BilledKind, unit: Unit | None) -> str | None:
+    """Return why it cannot be told what a line counts."""
+    if unit is None or unit.seconds is None or unit.thing == "unknown":
+        return f"the unit {line.unit or 'null'!r} is no time of machines or GPUs"
+    if unit.thing == "machine" and not kind.is_mapped and line.gpu_count not in (None, kind.gpus):
+        return f"it names a machine of {counted(kind.gpus, 'GPU')}, and its details say {line.gpu_count}"
+    return None
 
 
 def _is_made_by(line: BillLine, count: Decimal) -> bool:

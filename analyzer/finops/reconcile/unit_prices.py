@@ -41,7 +41,7 @@ def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
     if not bill.currencies:
         return None
     regions: dict[str, str] = {}
-    if len({key.region for key, days in bill.prices.items() if any(paid.paid for paid in days.values())}) > 1:
+    if len({key.region for key, days in bill.prices.items() if any(paid.nano_hours > 0 for paid in days.values())}) > 1:
         for key in bill.prices:
             provider = key.provider or "unknown"
             if key.region is not None and regions.setdefault(key.region, provider) != provider:
@@ -64,26 +64,28 @@ def _spread_hosts(prices: Mapping[PriceKey, Mapping[int, PaidDay]]) -> None:
     """
     for key, days in prices.items():
         for day, parts in days.items():
-            if parts.paid or not parts.host_nanos:
+            if parts.nano_hours > 0 or not parts.host_nanos:
                 continue
             of_kind = [
-                other for other in prices if other.sku == key.sku and day in prices[other] and prices[other][day].paid
+                other
+                for other in prices
+                if other.sku == key.sku and day in prices[other] and prices[other][day].nano_hours > 0
             ]
             alike = [one for one in of_kind if key.option in (None, one.option) and key.region in (None, one.region)]
-            hours = {other: sum(prices[other][day].paid.values()) for other in alike or of_kind}
+            hours = {other: prices[other][day].nano_hours for other in alike or of_kind}
             for other, taken in hours.items():
                 prices[other][day].host_nanos += parts.host_nanos * taken // sum(hours.values())
 
 
 def _add(day: PaidDay, more: PaidDay) -> None:
-    day.paid += more.paid
+    day.paid.update(more.paid)
     day.host_nanos += more.host_nanos
     day.is_by_cost |= more.is_by_cost
 
 
 def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) -> list[PriceRow]:
     found: list[tuple[int, int, str]] = []
-    for day in sorted(day for day in days if days[day].paid):
+    for day in sorted(day for day in days if days[day].nano_hours > 0):
         micros, note = _of_day(days[day])
         if micros > 0 and (not found or found[-1][1] != micros):
             found.append((day, micros, note))
@@ -107,9 +109,9 @@ def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) 
 
 def _of_day(day: PaidDay) -> tuple[int, str]:
     """Return the price of a day in millionths, and what its source must say of how it was made."""
-    hours = Decimal(sum(day.paid.values()))
+    hours = Decimal(day.nano_hours)
     mean = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours
-    apart = sum((abs(price - mean) * taken for price, taken in day.paid.items()), Decimal(0)) / hours
+    apart = sum((abs((price - mean) * taken) for price, taken in day.paid.items()), Decimal(0)) / hours
     host = Decimal(day.host_nanos) / hours
     micros = int(((mean + host) * _MICROS).to_integral_value(ROUND_HALF_UP))
     note = _BY_COST if day.is_by_cost else ""

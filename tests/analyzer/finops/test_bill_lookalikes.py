@@ -136,6 +136,55 @@ def test_what_nobody_used_of_a_reservation_is_of_many_machines(tmp_path: Path, r
     assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
 
 
+def test_a_commitment_of_google_that_lowers_the_price_is_a_commitment(tmp_path: Path) -> None:
+    """Since July 2025 no credit tells it, and its price was the one on demand."""
+    model = {"id": "7754", "description": "Compute Flexible CUDs 1 Year"}
+    bill = read(tmp_path, {**GOOGLE_LINE, "consumption_model": model}, as_json=True)
+    assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
+
+
+ORACLE_LINE = {
+    "lineItem/intervalUsageStart": "2026-11-10T00:00Z", "lineItem/intervalUsageEnd": "2026-11-11T00:00Z",
+    "cost/myCost": "499.2", "cost/currencyCode": "USD", "usage/billedQuantity": "192", "cost/unitPrice": "2.6",
+    "product/Description": "OCI - Compute - GPU - H100", "product/service": "COMPUTE", "cost/productSku": "B98415",
+    "product/resourceId": "ocid1.instance.1", "cost/skuUnitDescription": "GPU PER HOUR",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["NVIDIA AI Enterprise - GPU - H100", "Premium - GPU - H100"])
+def test_a_fee_by_the_gpu_beside_gpus_is_no_gpu(tmp_path: Path, name: str) -> None:
+    """For the same hours of the same GPUs the cheaper of two products is the fee, as it is of machines."""
+    fee = {"product/Description": name, "cost/productSku": "B1", "cost/myCost": "96", "cost/unitPrice": "0.5"}
+    bill = read(tmp_path, ORACLE_LINE, ORACLE_LINE | fee)
+    assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("fee", 96.0)])
+    assert prices(bill) == [("H100-80GB", None, None, 2_600_000)]
+
+
+def test_what_was_taken_back_and_billed_anew_has_its_new_price(tmp_path: Path) -> None:
+    """The mean of what was billed, taken back and billed anew is paid by nobody."""
+    back = {**HOST, "EffectiveCost": "-499.20", "PricingQuantity": "-24", "ResourceId": "i-1"}
+    anew = {**HOST, "EffectiveCost": "450", "ContractedUnitPrice": "18.75"}
+    bill = read(tmp_path, back, HOST, anew)
+    assert of_kind(bill) == (450, 192, True)
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_343_750)]
+
+
+def test_details_that_contradict_the_machine_make_no_hours(tmp_path: Path) -> None:
+    """One GPU of eight: its price was an eighth."""
+    details = '{"InstanceType":"p5.48xlarge","GpuCount":1}'
+    bill = read(tmp_path, {**HOST, "SkuPriceDetails": details, "EffectiveCost": "62.40", "ContractedUnitPrice": "2.60"})
+    assert of_kind(bill) == (62.4, 0, False)
+    assert dict(bill.unpriced) == {"it names a machine of 8 GPUs, and its details say 1": 1}
+
+
+@pytest.mark.parametrize("words", ["VAT 19% on p5.48xlarge", "GST p5.48xlarge"])
+def test_a_tax_that_is_called_usage_is_a_tax(tmp_path: Path, words: str) -> None:
+    """Where it counts no time; an hour whose text says that VAT comes on top stays an hour."""
+    tax = {"ChargeDescription": words, "EffectiveCost": "94.85", "PricingUnit": "", "ContractedUnitPrice": ""}
+    bill = read(tmp_path, HOST | {"ChargeDescription": "p5.48xlarge, excl. VAT"}, {**HOST, **tax})
+    assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("tax", 94.85)])
+
+
 def test_a_slice_of_google_is_a_gpu_with_its_part_of_the_host(tmp_path: Path) -> None:
     """Its newest machines have no lines of cores and memory."""
     sku = {"id": "B", "description": "Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas"}
