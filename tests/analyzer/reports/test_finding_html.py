@@ -53,6 +53,14 @@ def test_the_document_reads_as_it_was_drawn(golden: Callable[[str, str], None]) 
     golden("report/explain.html", without_scripts(finding_html(explained())))
 
 
+def test_each_text_to_paste_is_a_box_of_its_own() -> None:
+    """One Copy took a line of Python into the batch script."""
+    (advice,) = explained().advice
+    boxes = re.findall(r'<pre[^>]*aria-label="lines to paste[^>]*>([^<]*)</pre>', finding_html(explained()))
+    assert len(boxes) == 2
+    assert boxes == [each.text for each in advice.artefacts]
+
+
 def test_the_document_loads_nothing_and_runs_nothing_but_its_charts() -> None:
     """A file in a mail must not tell anybody that it was opened; a name in it is its user's text."""
     page = finding_html(explained("<script>alert(1)</script>"))
