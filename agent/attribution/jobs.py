@@ -102,7 +102,7 @@ class SlurmJobs:
             self._learn(processes, devices)
         else:  # each slurmd counts its own GPUs from 0: only UUIDs are sure
             devices = Devices([])
-        whole, steps = _shares(processes, devices)
+        whole, steps = gpus_told(processes, devices)
         known.is_whole = bool(whole)
         known.gpus = tuple(dict.fromkeys(whole or [*known.gpus, *steps]))
         for process in processes:
@@ -185,13 +185,7 @@ def _directories(place: Path) -> Iterator[Path]:
     return (Path(directory) for directory, _, _ in os.walk(place))
 
 
-def gpus_of_job(processes: Iterable[Process], devices: Devices) -> tuple[str, ...]:
-    """Return the UUIDs of the GPUs that a job was given on this host, as its processes know them; none if unknown."""
-    whole, steps = _shares(processes, devices)
-    return tuple(dict.fromkeys(whole or steps))
-
-
-def _shares(processes: Iterable[Process], devices: Devices) -> tuple[list[str], list[str]]:
+def gpus_told(processes: Iterable[Process], devices: Devices) -> tuple[list[str], list[str]]:
     """Return a job's whole share of this host's GPUs, and what its steps have of it, as far as processes know them.
 
     SLURM_JOB_GPUS is the job's whole share, SLURM_STEP_GPUS that of one step, and the steps' shares add up. Both are

@@ -89,6 +89,11 @@ class Difference:
         """How far they are apart: what hours and what prices make, each without its sign."""
         return max(abs(self.micros), sum(abs(reason.micros or 0) for reason in self.reasons))
 
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether the ledger has no price of some of it, so that equal sums say nothing."""
+        return any(reason.kind == "no_price" for reason in self.reasons)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:

@@ -68,7 +68,7 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_
         "",
         f"  {answer(compared)}",
     ]
-    apart = [each for each in compared.counted if each.apart_micros >= _CENT]
+    apart = [each for each in compared.counted if each.apart_micros >= _CENT or each.is_unpriced]
     lines += [*_table(apart, top), ""]
     same = len(compared.counted) - len(apart)
     if same:

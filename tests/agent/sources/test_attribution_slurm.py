@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.attribution.devices import Device, Devices, GpuProcess, SchedulerNumbers
 from agent.attribution.evidence import KEYS, Process
-from agent.attribution.jobs import EAGER_READINGS, LATER_READINGS, SlurmJobs, gpus_of_job
+from agent.attribution.jobs import EAGER_READINGS, LATER_READINGS, SlurmJobs, gpus_told
 from agent.attribution.providers import Meant, ProviderReport
 from agent.attribution.run import SHARDS, HostIdentity, attribute, job
 
@@ -24,6 +24,12 @@ V2 = "system.slice/slurmstepd.scope/job_{}"
 SEVERAL = "system.slice/n14b_slurmstepd.scope/job_{}"
 V1 = "memory/slurm/uid_1000/job_{}"
 V1_SEVERAL = "memory/slurm_n14b/uid_1000/job_{}"
+
+
+def gpus_of_job(process: Process, devices: Devices) -> tuple[str, ...]:
+    """Return what a process knows of its job's GPUs here: the whole share, else its step's."""
+    whole, steps = gpus_told([process], devices)
+    return tuple(dict.fromkeys(whole or steps))
 
 
 class SlurmHost:
@@ -154,14 +160,14 @@ def test_numbers_of_another_host_are_not_taken_for_this_ones(slurm: SlurmHost) -
 def test_only_what_names_gpus_of_this_host_counts(environment: dict[str, str], expected: tuple[str, ...]) -> None:
     """Within a job's device cgroup CUDA counts from 0, whichever GPUs they are; UUIDs (Slurm 25.11) are sure."""
     process = Process(50, 1, "0::/" + V2.format(81234) + "/step_0\n", {"SLURM_JOB_ID": "81234"} | environment)
-    assert gpus_of_job([process], DEVICES) == expected
+    assert gpus_of_job(process, DEVICES) == expected
 
 
 def test_numbers_of_divided_gpus_name_none() -> None:
     """Slurm counts MIG instances along with GPUs; their UUIDs are in CUDA_VISIBLE_DEVICES."""
     divided = Devices([Device(GPUS[0], 0), Device(MIG, 0, GPUS[0], 7)])
     environment = {"SLURM_JOB_ID": "81234", "SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": MIG}
-    assert gpus_of_job([Process(50, 1, "0::/" + V2.format(81234) + "/step_batch\n", environment)], divided) == (MIG,)
+    assert gpus_of_job(Process(50, 1, "0::/" + V2.format(81234) + "/step_batch\n", environment), divided) == (MIG,)
 
 
 def test_an_empty_cgroup_holds_nothing(slurm: SlurmHost) -> None:
@@ -243,7 +249,7 @@ def test_steps_are_told_and_are_no_part_of_the_jobs_directory(
 def test_any_environment_of_a_job_is_taken_in_peace(environment: dict[str, str]) -> None:
     """Users write their environments; no run of theirs may bear a name that ends elsewhere in a URL or a terminal."""
     process = Process(50, 7, "0::/" + V2.format(81234) + "/step_batch\n", environment, parent=(49, 6))
-    assert all(uuid in GPUS or uuid.startswith(("GPU-", "MIG-")) for uuid in gpus_of_job([process], DEVICES))
+    assert all(uuid in GPUS or uuid.startswith(("GPU-", "MIG-")) for uuid in gpus_of_job(process, DEVICES))
     for one in (process, replace(process, cgroup="")):
         run_id = attribute(one, PLACE).run_id
         assert re.fullmatch(r"[a-z]+(/[A-Za-z0-9._+:-]+){2,3}", run_id), run_id

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from agent.wire.units import DAY_US, HOUR_MS
 from analyzer.finops.reconcile.bill import Bill
-from analyzer.finops.reconcile.compare import gathered
+from analyzer.finops.reconcile.compare import OwnedTime, compare, gathered
 from analyzer.finops.reconcile.gpu_lines import unit_of
+from analyzer.finops.reconcile.text import reconcile_text
 from analyzer.finops.reconcile.unit_prices import unit_prices
 from tests.analyzer.finops.test_bill_cases import (
     CUR_LINE,
@@ -183,6 +185,21 @@ def test_a_tax_that_is_called_usage_is_a_tax(tmp_path: Path, words: str) -> None
     tax = {"ChargeDescription": words, "EffectiveCost": "94.85", "PricingUnit": "", "ContractedUnitPrice": ""}
     bill = read(tmp_path, HOST | {"ChargeDescription": "p5.48xlarge, excl. VAT"}, {**HOST, **tax})
     assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("tax", 94.85)])
+
+
+def test_what_the_ledger_has_no_price_of_is_not_told_as_equal(tmp_path: Path) -> None:
+    """It costs nothing there, as what the bill has at no cost."""
+    free = {**HOST, "ResourceId": "i-1", "ChargeDescription": "p4de.24xlarge", "EffectiveCost": "0"}
+    bill = read(tmp_path, HOST, free)
+    assert bill.first is not None
+    milliseconds, span = 192 * HOUR_MS, (bill.first, bill.first + DAY_US)
+    ledger = {
+        ("H100-80GB", bill.first): OwnedTime(milliseconds, 499_200_000, 0, 0, 0, 0),
+        ("A100-80GB", bill.first): OwnedTime(milliseconds, 0, 0, 0, 0, milliseconds),
+    }
+    text = reconcile_text(compare(ledger, bill, "USD", span, {bill.first: 24}), bill, "bill")
+    assert "1 of 2 kinds and days are equal to the cent." in text
+    assert "192.0 GPU-hours have no price in the ledger" in text
 
 
 def test_a_slice_of_google_is_a_gpu_with_its_part_of_the_host(tmp_path: Path) -> None:
