@@ -69,7 +69,7 @@ class TomlEntry:
         """
         if wrong := [str(key)[:_KEY_LETTERS] for key in self._values if key not in known]:
             told = wrong[:MISTAKES_MOST]
-            raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {_hint(key, known)}" for key in told))
+            raise ConfigError(AND.join(f"{self.where}: unknown key {key!r}; {key_hint(key, known)}" for key in told))
 
     def rows(self, key: str) -> "list[TomlEntry]":
         """Return the entries of [[key]], in the file's order, whatever keys they have; empty where there are none."""
@@ -228,7 +228,7 @@ _COUNTED = re.compile(
 )
 
 
-def _hint(key: str, known: Collection[str]) -> str:
+def key_hint(key: str, known: Collection[str]) -> str:
     """Return the known key that is meant, never one that counts something else: no "gpus" for "vcpus"."""
     counted = {*_COUNTED.findall(key.lower())}
     near = get_close_matches(key, known, n=3)

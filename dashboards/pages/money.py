@@ -34,6 +34,7 @@ from analyzer.text.words import (
     counted,
     day,
     decimal,
+    gpu_hours,
     hours_decimals,
     money_decimals,
     nearest,
@@ -346,7 +347,8 @@ def _sentence(
     gap = f"; {percent(silent, whole.milliseconds)} of the time was not measured" if whole.has_gap else ""
     gap += "" if lost.milliseconds else unjudged_words(lacking)
     if whole.cost_micros is None:
-        spent = f"{decimal(nearest(whole.milliseconds, HOUR_MS), 0)} GPU-hours were owned, and no price is known"
+        owned = gpu_hours(whole.milliseconds, hours_decimals(whole.milliseconds))
+        spent = f"{owned} GPU-hours were owned, and no price is known"
         known = f"{share} of them were avoidable{gap}" if whole.measured.milliseconds else "nothing was measured"
         return f"{spent}; {known}."
     places = money_decimals(whole.cost_micros)

@@ -15,6 +15,7 @@ from collector.config import CollectorConfig
 from collector.store.database import Store
 from dashboards.pages.money import daily
 from dashboards.server.app import ServerConfig, create_server
+from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.collector.access.conftest import bearer
@@ -157,6 +158,18 @@ def test_a_budget_stands_beside_what_was_spent(planned: Settings) -> None:
     assert lines["budget"] == [200_000.0] * 2
     assert "team-nlp has spent" in page
     assert {row["name"]: row["verdict"] for row in told}["team-nlp"] == "over"
+
+
+def test_ten_minutes_without_a_price_are_not_told_as_no_time() -> None:
+    """The first minutes of a site, before anybody brought prices."""
+    with Store.open(None) as store:
+        fleet = Fleet(store)
+        fleet.own("n1", ["g1"])
+        fleet.sample("n1", "g1", MONDAY, MONDAY + HOUR // 6)
+        fleet.analyze(MONDAY + HOUR, Settings())
+        config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
+        with served(create_server(config, store)) as client:
+            assert "0.167 GPU-hours were owned, and no price is known" in client.get("/money").text
 
 
 def test_the_trend_of_a_unit_is_told_by_day_and_silence_is_no_0() -> None:

@@ -474,6 +474,8 @@ def lacks_parts(node: Node, task: Task) -> str | None:
         if needs > has:
             return _too_little(what, has, needs)
     if task.gpus and task.hbm_bytes > node.hbm_bytes:
+        if not node.hbm_bytes:
+            return f"does not say how much memory its GPUs have (hbm), and {bytes_words(task.hbm_bytes)} is needed"
         return _too_little("memory on each GPU", node.hbm_bytes, task.hbm_bytes)
     return None
 

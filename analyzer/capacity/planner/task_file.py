@@ -32,7 +32,6 @@ is a task of `duration: 0 s` that is tied to it.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from difflib import get_close_matches
 from fractions import Fraction
 from math import ceil
 from typing import Any, Final, get_args
@@ -67,7 +66,7 @@ from analyzer.capacity.planner.problem import (
     Within,
 )
 from analyzer.settings.bounded import yaml_said
-from analyzer.settings.toml_entry import AND
+from analyzer.settings.toml_entry import AND, key_hint
 from analyzer.text.words import plain
 
 _LETTERS_MOST: Final = 4 * 2**20
@@ -142,9 +141,10 @@ class _Clock:
         return tuple(sorted(found))
 
     def _after(self, begin: int, value: object) -> object:
-        """Return a moment that is counted from another: after Friday 18:00 comes the next Monday 08:00."""
+        """Return a moment after another: after Friday 18:00 comes Monday 08:00; in 6 h is so from the start."""
+        since = self.starts_at + begin * SECOND_US * (not str(value).strip().lower().startswith("in "))
         try:
-            after = moment_us(value, self.starts_at + begin * SECOND_US, ZoneInfo(self.timezone)) - self.starts_at
+            after = moment_us(value, since, ZoneInfo(self.timezone)) - self.starts_at
         except ValueError as error:
             raise ValueError(f"of until {error}") from error
         return f"in {max(0, -(-after // SECOND_US))} s"
@@ -494,6 +494,5 @@ def _sized(task: Task, gpus: int, duration: dict[str, Any]) -> Task:
 
 
 def _unknown(key: object, known: Collection[str]) -> str:
-    near = get_close_matches(str(key)[:_NAME_LETTERS_MOST], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}"
-    return f"unknown key {plain(str(key))[:_NAME_LETTERS_MOST]!r}; {hint}"
+    said = str(key)[:_NAME_LETTERS_MOST]
+    return f"unknown key {plain(said)!r}; {key_hint(said, known)}"

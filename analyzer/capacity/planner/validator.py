@@ -270,7 +270,7 @@ def _lacking(task: Task, node: Node) -> list[str]:
     if task.gpus > node.gpus:
         found.append(f"needs {counted(task.gpus, 'GPU')}, and {node.name} has {node.gpus or 'none'}")
     elif task.gpus > 0 and task.hbm_bytes > node.hbm_bytes:
-        needs, has = bytes_words(task.hbm_bytes), bytes_words(node.hbm_bytes)
+        needs, has = bytes_words(task.hbm_bytes), bytes_words(node.hbm_bytes) if node.hbm_bytes else "none known"
         found.append(f"needs {needs} of memory on each GPU, and those of {node.name} have {has}")
     if task.needs_ssd and node.ssd_bytes <= 0:
         found.append(f"needs a local SSD, and {node.name} has none")

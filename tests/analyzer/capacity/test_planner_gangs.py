@@ -188,6 +188,7 @@ def test_draws_that_would_run_into_it_wait_too() -> None:
     [
         ("{from: Tuesday 17:00, until: 2026-12-01T09:00}", "away of 'Tuesday 17:00' ends before it begins|ends before"),
         ("[{from: Tuesday 17:00}]", "away must be a list of {from: Tuesday 09:00, until: Tuesday 17:00}"),
+        ("{from: in 6 h, until: in 4 h}", "away of in 6 h ends before it begins"),
         ("[{from: soon, until: Tuesday 17:00}]", "away of from must be a moment"),
         ("yes", "away must be a list of"),
     ],
@@ -196,6 +197,13 @@ def test_a_span_that_is_none_is_refused(away: str, sentence: str) -> None:
     """With the key, and what it should be."""
     with pytest.raises(TaskFileError, match=sentence):
         problem_of(MAINTENANCE, ("[{from: Tuesday 09:00, until: Tuesday 17:00}]", away))
+
+
+def test_hours_from_now_are_so_at_both_ends() -> None:
+    """From in 4 h until in 6 h is two hours, as whoever writes it means."""
+    away = "{from: in 4 h, until: in 6 h}"
+    problem = problem_of(MAINTENANCE, ("[{from: Tuesday 09:00, until: Tuesday 17:00}]", away))
+    assert [node.away for node in problem.nodes if node.away] == [((4 * HOUR, 6 * HOUR),)]
 
 
 def test_what_has_gone_by_is_no_span() -> None:

@@ -128,6 +128,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("tasks:", "network: {rack: fast}\ntasks:", "rack must be a rate"),
         ("tasks:", "network: {path: carrier-pigeon}\ntasks:", "path must be direct or storage"),
         ("tasks:", "network: {rack: 0 GB/s}\ntasks:", "greater than zero"),
+        ("rack: B", "rack: B, price_per_gpu_hour: 2", "unknown key 'price_per_gpu_hour'; it may have"),
         ("rack: B", "rack: B, price_per_hour: free", "price_per_hour must be an amount"),
         ("rack: B", "rack: B, price_per_hour: 0.0000001", "price_per_hour must be an amount"),
         ("rack: B", "rack: B, price_per_hour: .nan", "price_per_hour must be an amount"),
@@ -282,6 +283,15 @@ def test_why_a_task_can_run_nowhere_is_told_in_words(changed: dict[str, Any], sa
     task = replace(Task("t", 1, 0, Duration.of(1)), **changed)
     with pytest.raises(ProblemError, match=re.escape(says)):
         Problem((task,), (Node("n", 8, GB, gpus=1, hbm_bytes=80 * GB, group="A"),))
+
+
+def test_a_node_that_does_not_say_its_memory_is_not_told_to_have_none() -> None:
+    """It may have enough: what is missing is the word."""
+    task = Task("t", 1, 0, Duration.of(1), gpus=1, hbm_bytes=141 * GB)
+    with pytest.raises(
+        ProblemError, match=r"n does not say how much memory its GPUs have \(hbm\), and 141 GB is needed"
+    ):
+        Problem((task,), (Node("n", 8, GB, gpus=1),))
 
 
 @pytest.mark.parametrize(
