@@ -17,7 +17,7 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Hosts, KnownAllocations
 from collector.importing.placing import Claim, gpus_by_host
 from collector.schedulers.poller import Row, Value
-from collector.schedulers.slurm.fields import RowCount, decoded, lines_of
+from collector.schedulers.slurm.fields import HEAD_LINES, RowCount, decoded, lines_of
 from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, is_of_events, node_events
 from collector.schedulers.slurm.reader import SlurmReader
@@ -26,7 +26,6 @@ from collector.store.session import Session
 
 _PIECE_US = 30 * 86_400 * SECOND_US  # of a host's state; no row may be longer than 32 days
 _OVERDUE_US = 3600 * SECOND_US  # how long after its limit a job may be called running before nobody believes it
-_HEAD_LINES = 64  # before the line that names the fields
 _MARKS = ("\t", ";", ",")  # between fields, beside bars
 _TITLES = ({"jobid", "state"}, {"nodename", "timestart"})  # of accounting, and of events
 _PLACES = ("run_id", "attempt", "started_at", "ended_at")  # a claim's own, as are its host and GPUs
@@ -285,13 +284,13 @@ def _barred(text: str) -> str:
     Raises:
         SchedulerError: a field holds that mark too, without quotes, as lists of TRES hold commas.
     """
-    lines = lines_of(text)
+    head = text.split("\n", HEAD_LINES)[:HEAD_LINES]
     for mark in _MARKS:
-        heads = [[cell.strip().lower() for cell in _fields(line, mark)] for line in lines[:_HEAD_LINES]]
+        heads = [[cell.strip().lower() for cell in _fields(line, mark)] for line in head]
         place = next((at for at, head in enumerate(heads) if any(needed <= {*head} for needed in _TITLES)), None)
         if place is None:
             continue
-        width, rows = len(heads[place]), [_fields(line, mark) for line in lines]
+        width, rows = len(heads[place]), [_fields(line, mark) for line in lines_of(text)]
         if long := next((at for at in range(place, len(rows)) if len(rows[at]) > width), None):
             raise SchedulerError(
                 f"line {long + 1} has {len(rows[long])} fields apart by {mark!r} where {width} are named, so that one "

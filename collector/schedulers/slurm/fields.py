@@ -221,7 +221,7 @@ T = TypeVar("T")
 _MOST_LINES = 16  # that one row may have, since names may hold line breaks
 _MOST_NAMED = 5  # rows that could not be read, of which it is said why
 _MOST_SHARES = 256  # ways to share bars out over columns of free text
-_HEAD_LINES = 64  # before the line that names the fields, for what a login shell prints
+HEAD_LINES = 64  # before the line that names the fields, for what a login shell prints
 # Columns that may hold any text, the likeliest to hold a bar first.
 _FREE = ("jobname", "reason", "submitline", "comment", "admincomment", "systemcomment", "workdir", "extra", "wckey")
 
@@ -291,7 +291,7 @@ def head_of(lines: Sequence[str], needed: Collection[str], made_by: str) -> tupl
     Raises:
         SchedulerError: there is none near the beginning, or it lacks fields that are needed.
     """
-    titled = [[title.strip().lower() for title in line.split("|")] for line in lines[:_HEAD_LINES]]
+    titled = [[title.strip().lower() for title in line.split("|")] for line in lines[:HEAD_LINES]]
     place = max(range(len(titled)), key=lambda at: (len(set(needed) & set(titled[at])), -at), default=None)
     missing = [name for name in needed if place is None or name not in titled[place]]
     if place is None or missing:
