@@ -257,8 +257,21 @@ def exact(seconds: int) -> str:
 
 
 def means(said: str, kind: str) -> bool:
-    """Say whether a name, as people write it ("H100", "NVIDIA H100 80GB HBM3"), is of a kind of the ledger."""
-    return _words(said) <= _words(kind)
+    """Say whether a name, as people write it ("H100", "NVIDIA H100 80GB HBM3"), is of a kind of the ledger.
+
+    "RTX 4000" is none of an RTX 4000 Ada, "H100" none of its slices.
+    """
+    more = _words(kind) - _words(said)
+    return _words(said) <= _words(kind) and not more & _OTHER_CHIPS and _slices(said) == _slices(kind)
+
+
+# Words that make another chip of the name that they follow; a slice of MIG is told by its profile, as in 1g.10gb.
+_OTHER_CHIPS = frozenset({"ada", "ti", "super", "blackwell", "d"})
+_SLICE = re.compile(r"\b(?:[1-9]c\.)?[1-9]g\.\d+gb", re.IGNORECASE)
+
+
+def _slices(name: str) -> list[str]:
+    return [found.casefold() for found in _SLICE.findall(name)]
 
 
 def meant(said: Iterable[str], kind: str) -> str | None:
@@ -289,7 +302,9 @@ def _by_speed(task: Task, kinds: Sequence[str]) -> Task:
     """
     said = dict(task.speeds)
     speeds = {kind: Fraction(said[name]) for kind in kinds if (name := meant(said, kind)) is not None}
-    known = {kind: (speeds[kind], one) for kind, one in task.durations if kind in speeds}
+    known = {
+        kind: (Fraction(said[name]), one) for kind, one in task.durations if (name := meant(said, kind)) is not None
+    }
     if task.duration is not None:
         known = {"speed 1": (Fraction(1), task.duration)}
     found = dict(task.durations)

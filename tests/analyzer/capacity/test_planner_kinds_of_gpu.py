@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analyzer.capacity.planner.amounts import means
 from analyzer.capacity.planner.facts import PlanContext, plan_facts
 from analyzer.capacity.planner.from_ledger import look_up
 from analyzer.capacity.planner.ledger import LEAST_RUNS, StoreLedger, read_history, read_stock
@@ -349,6 +350,42 @@ def test_a_duration_is_predicted_by_the_speeds_that_the_file_says() -> None:
     assert found["H100-80GB"] == Duration.of(36_000)
     assert found["A100-80GB"] == Duration(72_000, 90_000, 112_500, predicted_from="H100-80GB")
     assert "L4" not in found
+
+
+def test_a_duration_on_a_kind_that_no_node_has_is_a_base_too() -> None:
+    """Whoever has A100s alone knows from elsewhere what it took on an H100; the task was placed nowhere."""
+    found = _by_kind(SPEEDS.replace("  h: {cpus: 64, memory: 1 TB, gpus: 8, sku: H100-80GB}\n", ""))
+    assert found["A100-80GB"] == Duration(72_000, 90_000, 112_500, predicted_from="H100")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "is_of"),
+    [
+        ("H100", "H100-80GB", True),
+        ("NVIDIA H100 80GB HBM3", "H100-80GB", True),
+        ("RTX 4000", "Quadro RTX 4000", True),
+        ("RTX PRO 6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", True),
+        ("A100 3g.20gb", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", True),
+        ("RTX 4000", "NVIDIA RTX 4000 Ada Generation", False),
+        ("RTX 4080", "RTX-4080-SUPER-16GB", False),
+        ("RTX 3090", "RTX-3090-Ti-24GB", False),
+        ("H100", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", False),
+        ("H100 1g.10gb", "H100-80GB", False),
+        ("H100 1g.10gb", "H100 MIG 2g.20gb", False),
+        ("A100 3g.20gb", "NVIDIA A100-SXM4-40GB MIG 2c.3g.20gb", False),
+    ],
+)
+def test_a_name_is_of_no_other_chip_and_a_board_s_of_none_of_its_slices(said: str, kind: str, *, is_of: bool) -> None:
+    """What 10 h took on a board was planned as 10 h on a seventh of it."""
+    assert means(said, kind) is is_of
+
+
+def test_a_task_of_a_board_is_not_placed_on_a_slice() -> None:
+    """Nothing says how long it takes there."""
+    with pytest.raises(ProblemError, match=r"H100 MIG 1g\.10gb"):
+        read_tasks(
+            SPEEDS.replace("H100-80GB", "H100 MIG 1g.10gb").replace("speed: {H100: 1, A100: 0.4}", ""), 0
+        ).problem()
 
 
 def test_what_the_file_says_of_a_kind_goes_before_its_speed() -> None:
