@@ -6,11 +6,18 @@ from itertools import accumulate
 from agent.wire.units import MICROS
 from analyzer.charts.figures import Course, month_course
 from analyzer.finops.budgets.month import BudgetLine, MonthReport, budget_book, month_report, spending
-from analyzer.finops.budgets.text import between, expected_column, first_sentence, since_words, spent_column
+from analyzer.finops.budgets.text import (
+    between,
+    expected_column,
+    first_sentence,
+    own_amounts,
+    since_words,
+    spent_column,
+)
 from analyzer.finops.charges.closing import edited, edited_words
 from analyzer.interfaces.api.request_service import RequestContext
 from analyzer.period import local
-from analyzer.text.words import amount, day, money_decimals, symbol
+from analyzer.text.words import at_least, day, symbol
 from dashboards.pages.marks import LONG, BarSegment, Mark
 from dashboards.pages.read_pages import Sheet
 
@@ -38,13 +45,11 @@ def budget_rows(context: RequestContext, report: MonthReport) -> Mapping[str, ob
     """
     if context.scope.teams is not None:
         sentence, projects = "", []
-        rows = [_line(line) for line in _lines(context, report)]
+        rows = [_row(line, *own_amounts(line)) for line in _lines(context, report)]
     else:
-        sentence, projects = first_sentence(report), [_line(line) for line in report.projects]
-        spent = spent_column([line.spent_micros for line in report.lines], report.fleet.spent_micros)
-        ends = expected_column(report.lines, report.fleet)
-        bearers = (*report.lines, report.fleet)
-        rows = [_row(line, *columns) for line, *columns in zip(bearers, spent, ends, strict=True)]
+        sentence, projects = first_sentence(report), [_row(line, *own_amounts(line)) for line in report.projects]
+        bearers = zip((*report.lines, report.fleet), spent_column(report), expected_column(report), strict=True)
+        rows = [_row(line, spent, expected) for line, spent, expected in bearers]
     every = [*rows, *projects]
     return {
         "report": report,
@@ -70,7 +75,7 @@ def burn(context: RequestContext, report: MonthReport) -> Mapping[str, object] |
         return None
     line = report.fleet if teams is None else next((line for line in report.lines if line.team in teams), None)
     by_day = _by_day(context, report)
-    if line is None or not by_day:
+    if line is None or line.spent_micros is None or not by_day:
         return None
     figure = month_course(_course(line, report, by_day, symbol(context.currency).strip()))
     rows = [(day(local(start, report.period.timezone)), spent, together) for start, spent, together in by_day]
@@ -86,11 +91,18 @@ def burn_sheet(context: RequestContext, week: str | None) -> Sheet:
     return Sheet(("day", "spent_micros", "together_micros"), rows)
 
 
-def _by_day(context: RequestContext, report: MonthReport) -> list[tuple[int, int, int]]:
-    """Return when each day of the month began, what was spent on it, and together since the month began."""
+def _by_day(context: RequestContext, report: MonthReport) -> list[tuple[int, int | None, int | None]]:
+    """Return when each day of the month began, what was spent on it, and together since the month began.
+
+    None where nothing had a price: that day, or since the month began.
+    """
     known = spending(context.session, report.period.timezone, report.period.start, report.known_until)
     spent = known.of(list(known.by_day))
-    return list(zip(known.days.starts, spent, accumulate(spent), strict=True))
+    return list(zip(known.days.starts, spent, accumulate(spent, _together), strict=True))
+
+
+def _together(before: int | None, cost: int | None) -> int | None:
+    return before if cost is None else (before or 0) + cost
 
 
 def _lines(context: RequestContext, report: MonthReport) -> list[BudgetLine]:
@@ -99,15 +111,9 @@ def _lines(context: RequestContext, report: MonthReport) -> list[BudgetLine]:
     return [line for line in report.every if teams is None or (line.team in teams and line.held)]
 
 
-def _line(line: BudgetLine) -> tuple[BudgetLine, str, str | None, str, Mark]:
-    """Return a bearer that is in no column that adds up."""
-    decimals = money_decimals(line.spent_micros)
-    expected = None if line.ending is None else amount(line.ending.expected_micros, decimals)
-    return _row(line, amount(line.spent_micros, decimals), expected)
-
-
-def _row(line: BudgetLine, spent: str, expected: str | None) -> tuple[BudgetLine, str, str | None, str, Mark]:
-    return line, spent, expected, between(line).strip(" ()"), _bullet(line)
+def _row(line: BudgetLine, spent: str, expected: str) -> tuple[BudgetLine, str, str, str, Mark]:
+    told = at_least(spent, line.is_part), at_least(expected, line.is_part)
+    return line, *told, between(line).strip(" ()"), _bullet(line)
 
 
 def _values(line: BudgetLine) -> tuple[object, ...]:
@@ -121,7 +127,7 @@ def _bullet(line: BudgetLine) -> Mark:
     ending = line.ending
     expected = ending.expected_micros if ending else None
     low, high = (ending.low_micros, ending.high_micros) if ending and ending.model else (None, None)
-    most = max(line.spent_micros, expected or 0, high or 0) or 1
+    most = max(line.spent_micros or 0, expected or 0, high or 0) or 1
     allowed = line.budget.micros_per_month if line.budget else 0
     unit = _BUDGET_AT / allowed if allowed else _WHOLE_AT / most
 
@@ -130,7 +136,7 @@ def _bullet(line: BudgetLine) -> Mark:
 
     parts = [
         BarSegment("track", 0, LONG),
-        BarSegment("spent over" if line.is_over else "spent", 0, at(line.spent_micros), 2.5, 5),
+        BarSegment("spent over" if line.is_over else "spent", 0, at(line.spent_micros or 0), 2.5, 5),
     ]
     if low is not None and high is not None:
         parts.append(BarSegment("likely", at(low), at(high) - at(low), 4, 2))
@@ -152,7 +158,9 @@ def _notes(context: RequestContext, report: MonthReport) -> Sequence[str]:
     return notes
 
 
-def _course(line: BudgetLine, report: MonthReport, by_day: Sequence[tuple[int, int, int]], sign: str) -> Course:
+def _course(
+    line: BudgetLine, report: MonthReport, by_day: Sequence[tuple[int, int | None, int | None]], sign: str
+) -> Course:
     """Return the course in whole units: each day's sum stands where the day ends."""
     ends = [*(start for start, *_ in by_day[1:]), report.known_until]
     ending = line.ending if line.ending and line.ending.model else None
@@ -165,7 +173,7 @@ def _course(line: BudgetLine, report: MonthReport, by_day: Sequence[tuple[int, i
 
     return Course(
         [at(moment) for moment in (by_day[0][0], *ends)],
-        [0.0, *(together / MICROS for *_, together in by_day)],
+        [0.0, *((together or 0) / MICROS for *_, together in by_day)],
         begins=at(report.period.start),
         ends=at(report.period.end),
         expected=units(ending.expected_micros if ending else None),

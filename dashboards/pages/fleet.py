@@ -7,6 +7,7 @@ looks at samples, comes as a part of its own.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Annotated, Literal, TypeVar
 from urllib.parse import urlencode
 
@@ -59,7 +60,6 @@ _RUNS_SHOWN = 25
 _RUNNING_SHOWN = 8  # of which the page is made before anybody opens it
 _CHANGED_SHOWN, _CAME_SHOWN = 6, 5
 _BARS = 56  # of the chart at most; a week gives bars of three hours
-_MICROSECONDS_A_MILLISECOND = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,20 +318,29 @@ def classes(report: WeekReport) -> list[tuple[Class, BreakdownLine | None, float
 
 
 def _fleet_chart(session: Session, period: Period) -> Chart:
-    """Return how many GPUs, on average, were in each class over the period."""
+    """Return how many GPUs, on average, were in each class over the hours that the ledger has of each bar."""
     width = max(1, -(-period.hours // _BARS)) * HOUR_US
     where, values = within(period)
+    hours: dict[int, int] = dict(
+        session.rows(
+            f"SELECT (hour - ?) // ? AS bar, count(*) FROM ledger_hours WHERE {where} GROUP BY bar",
+            [period.start, width, *values],
+        )
+    )
     counted = session.rows(
         "SELECT (hour - ?) // ? AS bar, state, cause, sum(milliseconds) FROM ledger "
         f"WHERE {where} GROUP BY ALL ORDER BY bar",
         [period.start, width, *values],
     )
     starts = range(period.start, period.end, width)
-    sums: dict[Class, list[float]] = {klass: [0.0] * len(starts) for klass in CLASSES}
+    sums: dict[Class, list[int]] = {klass: [0] * len(starts) for klass in CLASSES}
     for bar, state, cause, milliseconds in counted:
-        span = min(width, period.end - starts[bar]) // _MICROSECONDS_A_MILLISECOND
-        sums[booking(state, cause).klass][bar] += milliseconds / span
-    traces = tuple(Trace(klass, klass, tuple(round(value, 2) for value in sums[klass])) for klass in CLASSES)
+        sums[booking(state, cause).klass][bar] += milliseconds
+
+    def average(bar: int, milliseconds: int) -> float | None:
+        return round(milliseconds / (hours[bar] * HOUR_MS), 2) if bar in hours else None
+
+    traces = tuple(Trace(klass, klass, tuple(starmap(average, enumerate(sums[klass])))) for klass in CLASSES)
     return chart("GPUs by state", "GPUs", starts, period.timezone, traces)
 
 

@@ -19,7 +19,7 @@ from tests.analyzer.ledger.fleet import HOUR, MONDAY, Fleet
 from tests.analyzer.reports import example_week
 from tests.analyzer.reports.test_reading import BERLIN, EXAMPLE
 from tests.collector.access.conftest import bearer
-from tests.dashboards.serving import served
+from tests.dashboards.serving import served, whole
 
 SHEETS = ("costs", "days", "budgets", "burn", "units", "runs", "prices", "savings")
 
@@ -169,7 +169,14 @@ def test_ten_minutes_without_a_price_are_not_told_as_no_time() -> None:
         fleet.analyze(MONDAY + HOUR, Settings())
         config = ServerConfig(CollectorConfig(listen="127.0.0.1:0"), Settings(), analyze_seconds=None)
         with served(create_server(config, store)) as client:
-            assert "0.167 GPU-hours were owned, and no price is known" in client.get("/money").text
+            money, overview = whole(client, "/money"), whole(client, "/?week=2025-W46")
+            budgets, burn = (sheet(client, f"/money/{name}.csv") for name in ("budgets", "burn"))
+    assert "0.167 GPU-hours were owned, and no price is known" in money
+    assert "The fleet has no known cost: none of its GPU time has a price." in money
+    assert not re.findall(r"\$\s?0|≥", money + overview)
+    assert {row["spent_usd"] for row in (*budgets, *burn)} == {""}
+    (later,) = re.findall(r"Mon 10 Nov 03:00</td>(.*?)</tr>", overview, re.DOTALL)
+    assert re.sub("<[^>]+>", "", later).strip() == ""  # hours that the ledger does not have yet
 
 
 def test_the_trend_of_a_unit_is_told_by_day_and_silence_is_no_0() -> None:

@@ -111,6 +111,19 @@ def refuse_unbound(month: str, currency: str, budgets: Sequence[object | None]) 
         )
 
 
+def refuse_unjudged(names: Sequence[str]) -> None:
+    """Refuse to say that budgets hold of which that is not known.
+
+    Raises:
+        ConfigError: there are such; the sentence names them and says what would tell.
+    """
+    if names:
+        raise ConfigError(
+            f"not known to be within budget: {', '.join(names)}; a forecast needs a week of data, and a price for all "
+            "GPU time: gpuledger bill prices check"
+        )
+
+
 def _refuse_overlaps(where: str, budgets: Sequence[Budget]) -> None:
     for number, one in enumerate(budgets):
         for other in budgets[:number]:
@@ -152,29 +165,44 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Cost by day in millionths of whoever held GPUs; what has no price is not in it, and `unpriced` says how long."""
+    """By day, of whoever held GPUs: cost in millionths of what has a price, and milliseconds of what has none."""
 
     days: Days
     by_day: Mapping[Whose, Sequence[int]]
-    unpriced_milliseconds: Mapping[Whose, int]
+    unpriced_by_day: Mapping[Whose, Sequence[int]]
 
-    def of(self, wanted: "Sequence[Whose]") -> list[int]:
-        """Return by day what these cost together."""
-        rows = [self.by_day[whose] for whose in wanted]
-        return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * len(self.days.starts)
+    def of(self, wanted: "Sequence[Whose]") -> list[int | None]:
+        """Return by day what these cost together; None where they held GPUs and none of that has a price."""
+        unpriced = self.unpriced(wanted)
+        costs = _summed(self.by_day, wanted, len(unpriced))
+        return [known_cost(cost, without) for cost, without in zip(costs, unpriced, strict=True)]
+
+    def unpriced(self, wanted: "Sequence[Whose]") -> list[int]:
+        """Return by day how long these held GPUs that have no price."""
+        return _summed(self.unpriced_by_day, wanted, len(self.days.starts))
 
     def history(self, wanted: "Sequence[Whose]", until: int) -> list[int | None]:
-        """Return the days before the one that begins at `until`; None is a day of which hours are missing.
+        """Return the days before the one that begins at `until`; None is a day that has no price, or misses hours.
 
         A day of 23 or 25 hours counts as 24 of its hours: else the Sundays after it would be forecast to be like it.
         """
         ends = [*self.days.starts[1:], until]
         every = zip(self.days.starts, ends, self.days.whole, self.of(wanted), strict=True)
         return [
-            cost * 24 * HOUR_US // (end - start) if is_whole else None
+            cost * 24 * HOUR_US // (end - start) if is_whole and cost is not None else None
             for start, end, is_whole, cost in every
             if start < until
         ]
+
+
+def known_cost(cost: int, unpriced_milliseconds: int) -> int | None:
+    """Return a cost; None where nothing of the time that it is of has a price."""
+    return None if unpriced_milliseconds and not cost else cost
+
+
+def _summed(by_day: Mapping[Whose, Sequence[int]], wanted: Sequence[Whose], days: int) -> list[int]:
+    rows = [by_day[whose] for whose in wanted if whose in by_day]
+    return [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * days
 
 
 def spending(session: Session, timezone: str, since: int, until: int) -> Spending:
@@ -191,11 +219,11 @@ def spending(session: Session, timezone: str, since: int, until: int) -> Spendin
     rows = session.rows(_BY_DAY, {"days": starts, "start": since, "end": until})
     place = {start: number for number, start in enumerate(starts)}
     by_day: dict[Whose, list[int]] = {}
-    unpriced: dict[Whose, int] = {}
+    unpriced: dict[Whose, list[int]] = {}
     for day, team, project, held, cost, milliseconds in rows:
         whose = (team, project, held)
         by_day.setdefault(whose, [0] * len(starts))[place[day]] += cost
-        unpriced[whose] = unpriced.get(whose, 0) + milliseconds
+        unpriced.setdefault(whose, [0] * len(starts))[place[day]] += milliseconds
     hours = dict(known)
     end = midnight(local(starts[-1], timezone).date() + timedelta(days=1), timezone)
     whole = tuple(hours.get(start, 0) * HOUR_US == after - start for start, after in pairwise([*starts, end]))
@@ -222,17 +250,25 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """One bearer of a month. `ending` is None where not one week of it is known; `budget` None where it has none."""
+    """One bearer of a month. `ending` is None where not one week of it is known; `budget` None where it has none.
+
+    `spent_micros` and `ending` are of what has a price; None where nothing has.
+    """
 
     name: str
     team: str | None
     project: str | None
     held: bool
-    spent_micros: int
+    spent_micros: int | None
     unpriced_milliseconds: int
     ending: Ending | None
     budget: Budget | None
-    verdict: Verdict | None = None  # None: no budget, or nothing can be said yet
+    verdict: Verdict | None = None  # None: no budget, or nothing can be said: no forecast yet, or a part has no price
+
+    @property
+    def is_part(self) -> bool:
+        """Whether some of its GPU time has no price, and is in no amount."""
+        return self.unpriced_milliseconds > 0
 
     @property
     def is_over(self) -> bool:
@@ -285,7 +321,9 @@ def with_verdicts(
         look.line(team, [whose for whose in spent.by_day if whose[0] == team and whose[2]], (team, None, True), budget)
         for team, budget in _teams(spent, by_budget)
     ]
-    lines = sorted((line for line in lines if _matters(line)), key=lambda line: (line.team is None, -line.spent_micros))
+    lines = sorted(
+        (line for line in lines if _matters(line)), key=lambda line: (line.team is None, -(line.spent_micros or 0))
+    )
     free = look.line("nobody", [whose for whose in spent.by_day if not whose[2]], (None, None, False), None)
     fleet, free = _closed(fleet, lines, free)
     projects = tuple(
@@ -312,10 +350,10 @@ def _matters(line: BudgetLine) -> bool:
 
 def _closed(fleet: BudgetLine, lines: Sequence[BudgetLine], free: BudgetLine) -> tuple[BudgetLine, BudgetLine]:
     """Return the fleet and what nobody holds such that the expected column sums, as the spent one does."""
-    if fleet.ending is None or any(line.ending is None for line in lines):
+    if fleet.ending is None or any(line.ending is None and line.spent_micros for line in (*lines, free)):
         return fleet, free
     held = sum(line.ending.expected_micros for line in lines if line.ending)
-    whole = max(fleet.ending.expected_micros, held + free.spent_micros)
+    whole = max(fleet.ending.expected_micros, held + (free.spent_micros or 0)) if free.ending else held
     changed = _with(fleet, whole)
     return changed, _with(free, whole - held)
 
@@ -327,21 +365,25 @@ def _with(line: BudgetLine, expected: int) -> BudgetLine:
     low = None if before.low_micros is None else min(before.low_micros, expected)
     high = None if before.high_micros is None else max(before.high_micros, expected)
     ending = Ending(expected, low, high, before.model, before.days_missing)
-    return replace(line, ending=ending, verdict=verdict(line.spent_micros, ending, line.budget))
+    return judged(replace(line, ending=ending))
 
 
-def verdict(spent: int, ending: Ending | None, budget: Budget | None) -> Verdict | None:
-    """Return how a bearer stands against its budget."""
-    if budget is None:
-        return None
-    allowed = budget.micros_per_month
-    if spent > allowed:
+def judged(line: BudgetLine) -> BudgetLine:
+    """Return a bearer with how it stands against its budget; that it is within is not said of a part."""
+    allowed = line.budget.micros_per_month if line.budget else None
+    return replace(line, verdict=_verdict(line, allowed) if allowed is not None else None)
+
+
+def _verdict(line: BudgetLine, allowed: int) -> Verdict | None:
+    if line.spent_micros is not None and line.spent_micros > allowed:
         return "over"
-    if ending is None:
+    if line.ending is None:
         return None
-    if ending.expected_micros > allowed:
+    if line.ending.expected_micros > allowed:
         return "likely over"
-    return "may be over" if ending.high_micros is not None and ending.high_micros > allowed else "within"
+    if line.ending.high_micros is not None and line.ending.high_micros > allowed:
+        return "may be over"
+    return None if line.is_part else "within"
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,13 +398,15 @@ class _Look:
         self, name: str | None, whose: list[Whose], key: tuple[str | None, str | None, bool], budget: Budget | None
     ) -> BudgetLine:
         """Return the line of one bearer."""
-        days = zip(self.spent.days.starts, self.spent.of(whose), strict=True)
-        cost = sum(each for start, each in days if start >= self.period.start)
-        unpriced = sum(self.spent.unpriced_milliseconds.get(each, 0) for each in whose)
+        unpriced = self._since(self.spent.unpriced(whose), self.period.start)
+        cost = known_cost(self._since(self.spent.of(whose), self.period.start), unpriced)
         team, project, held = key
-        ending = self._ending(whose, cost)
-        judged = verdict(cost, ending, budget)
-        return BudgetLine(name or "unmapped", team, project, held, cost, unpriced, ending, budget, judged)
+        ending = None if cost is None else self._ending(whose, cost)
+        return judged(BudgetLine(name or "unmapped", team, project, held, cost, unpriced, ending, budget))
+
+    def _since(self, amounts: Sequence[int | None], moment: int) -> int:
+        days = zip(self.spent.days.starts, amounts, strict=True)
+        return sum(each or 0 for start, each in days if start >= moment)
 
     def _ending(self, whose: list[Whose], cost: int) -> Ending | None:
         if self.until >= self.period.end:
@@ -374,8 +418,7 @@ class _Look:
         said = forecast(history, days)
         if said is None:
             return None
-        every = zip(self.spent.days.starts, self.spent.of(whose), strict=True)
-        so_far = sum(each for start, each in every if start >= today)
+        so_far = self._since(self.spent.of(whose), today)
         return _ending(said, cost - so_far, so_far, days_missing(history, days))
 
 

@@ -56,6 +56,8 @@ def first_sentence(report: MonthReport) -> str:
     ending = _ending_words(report.fleet, report.currency)
     if not bound:
         return f"No budgets are set: name a budgets file in the settings. The fleet {ending}."
+    if part := [plain(line.name) for line in bound if line.verdict is None and line.unpriced_milliseconds]:
+        return f"Not known to be within budget: {', '.join(part)}; some GPU time has no price. The fleet {ending}."
     unknown = [line for line in bound if line.verdict is None]
     if unknown:
         return f"No forecast yet for {counted(len(unknown), 'budget')}. The fleet {ending}."
@@ -84,8 +86,8 @@ def over_check(over: Sequence[str]) -> str:
 
 def over_words(line: BudgetLine, currency: str) -> str:
     """Return "team-vision will likely cost $60,200 of its $55,000 (57,000 to 64,000)"."""
-    if line.budget is None:
-        raise AssertionError("BUG: what has no budget is not over it")
+    if line.budget is None or line.spent_micros is None:
+        raise AssertionError("BUG: what has no budget, or no known cost, is not over it")
     name, budget = plain(line.name), line.budget.micros_per_month
     if line.verdict == "over":
         return f"{name} has spent {_of(line.spent_micros, budget, currency)}"
@@ -107,28 +109,26 @@ def _of(micros: int, budget: int, currency: str) -> str:
 
 
 def between(line: BudgetLine) -> str:
-    """Return " (57,000 to 64,000)", or nothing where no interval is known."""
+    """Return " (57,000 to 64,000)", or nothing where no interval is known, or only one of a part."""
     decimals = money_decimals(line.ending.expected_micros) if line.ending else 0
     span = _span(line, decimals)
     return "" if span == UNKNOWN else f" ({span})"
 
 
 def _ending_words(line: BudgetLine, currency: str) -> str:
+    if line.spent_micros is None:
+        return "has no known cost: none of its GPU time has a price"
+    spent = at_least(money(line.spent_micros, currency, money_decimals(line.spent_micros)), line.is_part)
     if line.ending is None:
-        spent = at_least(_money(line.spent_micros, currency), bool(line.unpriced_milliseconds))
         return f"has cost {spent}; a forecast needs a week of data"
     if line.ending.model is None:
-        return f"cost {_money(line.spent_micros, currency)}"
-    return f"will cost about {_money(line.ending.expected_micros, currency)}{between(line)}"
-
-
-def _money(micros: int, currency: str) -> str:
-    return money(micros, currency, money_decimals(micros))
+        return f"cost {spent}"
+    expected = money(line.ending.expected_micros, currency, money_decimals(line.ending.expected_micros))
+    return f"will cost {'at least' if line.is_part else 'about'} {expected}{between(line)}"
 
 
 def _table(report: MonthReport, layout: TextLayout, top: int | None) -> list[str]:
-    spent = spent_column([line.spent_micros for line in report.lines], report.fleet.spent_micros)
-    rows = [*zip((*report.lines, report.fleet), spent, expected_column(report.lines, report.fleet), strict=True)]
+    rows = [*zip((*report.lines, report.fleet), spent_column(report), expected_column(report), strict=True)]
     columns = _columns(report, layout)
     found = paper_lines(columns, [*rows[:-1][:top], rows[-1]])
     if report.projects:
@@ -139,9 +139,14 @@ def _table(report: MonthReport, layout: TextLayout, top: int | None) -> list[str
 
 def _project(line: BudgetLine) -> _Row:
     """Return the row of a project; its amounts are part of others, and need not add up with them."""
+    return replace(line, name=line.project or line.name), *own_amounts(line)
+
+
+def own_amounts(line: BudgetLine) -> tuple[str, str]:
+    """Return what a bearer has spent and is expected to in all, in no column that adds up."""
     decimals = money_decimals(line.spent_micros)
-    ending = UNKNOWN if line.ending is None else amount(line.ending.expected_micros, decimals)
-    return replace(line, name=line.project or line.name), amount(line.spent_micros, decimals), ending
+    spent = UNKNOWN if line.spent_micros is None else amount(line.spent_micros, decimals)
+    return spent, UNKNOWN if line.ending is None else amount(line.ending.expected_micros, decimals)
 
 
 def _columns(report: MonthReport, layout: TextLayout) -> tuple[TableColumn[_Row], ...]:
@@ -150,11 +155,11 @@ def _columns(report: MonthReport, layout: TextLayout) -> tuple[TableColumn[_Row]
         TableColumn("WHO", lambda row: _name(row[0], layout, width - 4), width=width, align="<"),
         TableColumn(
             f"spent {symbol(report.currency).strip()}",
-            lambda row: at_least(row[1], row[0].unpriced_milliseconds > 0),
+            lambda row: at_least(row[1], row[0].is_part),
             width=11,
         ),
         TableColumn("budget", lambda row: row[0].budget and row[0].budget.micros_per_month, WHOLE_AMOUNT, 11),
-        TableColumn("month-end", lambda row: row[2], width=12),
+        TableColumn("month-end", lambda row: at_least(row[2], row[0].is_part), width=12),
         TableColumn("", lambda row: _mark(row[0]), width=2, align="<"),
         TableColumn("80% between", lambda row: _span(row[0]), width=24),
     )
@@ -173,22 +178,31 @@ def _span(line: BudgetLine, decimals: int = 0) -> str:
     ending = line.ending
     if ending is None or ending.low_micros is None or ending.high_micros is None or ending.model is None:
         return UNKNOWN
+    if line.is_part:
+        return UNKNOWN
     return f"{amount(ending.low_micros, decimals)} to {amount(ending.high_micros, decimals)}"
 
 
-def spent_column(exact: Sequence[int], total: int) -> list[str]:
-    """Return amounts that add up to their total, which comes last."""
+def spent_column(report: MonthReport) -> list[str]:
+    """Return what lines and the fleet have spent, adding up; unknown where nothing of one has a price."""
+    return _column([line.spent_micros for line in report.lines], report.fleet.spent_micros)
+
+
+def expected_column(report: MonthReport) -> list[str]:
+    """Return where lines and the fleet will end, adding up; unknown where it is of one that has a known cost."""
+    bearers = (*report.lines, report.fleet)
+    *lines, fleet = [None if line.ending is None else line.ending.expected_micros for line in bearers]
+    is_known = all(line.ending or not line.spent_micros for line in bearers)
+    return _column(lines, fleet if is_known else None)
+
+
+def _column(exact: Sequence[int | None], total: int | None) -> list[str]:
+    if total is None:
+        return [UNKNOWN] * (len(exact) + 1)
     decimals = money_decimals(total)
     rounded = nearest(total * 10**decimals, MICROS)
-    return [*column_like(rounded, list(exact), MICROS, decimals), decimal(rounded, decimals)]
-
-
-def expected_column(lines: Sequence[BudgetLine], fleet: BudgetLine) -> list[str]:
-    """Return where lines and the fleet will end, adding up; unknown where it is of one of them."""
-    endings = [line.ending for line in lines]
-    if fleet.ending is None or any(ending is None for ending in endings):
-        return [UNKNOWN] * (len(lines) + 1)
-    return spent_column([ending.expected_micros for ending in endings if ending], fleet.ending.expected_micros)
+    cells = iter(column_like(rounded, [micros for micros in exact if micros is not None], MICROS, decimals))
+    return [*(UNKNOWN if micros is None else next(cells) for micros in exact), decimal(rounded, decimals)]
 
 
 def since_words(report: MonthReport) -> str:

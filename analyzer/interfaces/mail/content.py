@@ -92,12 +92,12 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """How a team stands in the month: spent so far and likely by its end (None: not known yet), in millionths.
+    """How a team stands in the month: spent so far and likely by its end (None: not known), in millionths.
 
     `is_part` says that some of its GPU time has no price and is in neither.
     """
 
-    so_far_micros: int
+    so_far_micros: int | None
     month_end_micros: int | None
     is_over: bool = False
     is_part: bool = False

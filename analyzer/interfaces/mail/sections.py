@@ -281,7 +281,8 @@ def _name(key: tuple[str | None, bool]) -> str:
 def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns of the month, each summing to its last row; the end is left out where one is not known."""
     marks = [month.is_part for month in months]
-    exact = _column([month.so_far_micros for month in months])
+    known = iter(_column([month.so_far_micros for month in months if month.so_far_micros is not None]))
+    exact = [*(UNKNOWN if month.so_far_micros is None else next(known) for month in months), next(known)]
     so_far = [at_least(cell, is_part) for cell, is_part in zip(exact, [*marks, any(marks)], strict=True)]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
@@ -395,9 +396,8 @@ class Joined:
         whole = calendar.month_of(period.end - 1)
         allowed = budget_book(reader.settings).of(whole.first_day)
         month = month_report(session, whole, period.end, currency, allowed)
-        is_priced = month is not None and month.fleet.spent_micros > 0
         return cls(
-            month if is_priced else None,
+            month if month is not None and month.fleet.spent_micros else None,
             anomalies(session, period, currency),
             unit_report(session, period, calendar, currency),
             tuple(asked),
@@ -460,12 +460,13 @@ def _month_end(month: MonthReport) -> list[str]:
         return []
     about = money(ending.expected_micros, month.currency, money_decimals(ending.expected_micros))
     interval = f"{between(month.fleet)}, four months in five" if between(month.fleet) else ""
-    return [f"{month.period.label} will cost about {about}{interval}. {method}"]
+    least = "at least" if month.fleet.is_part else "about"
+    return [f"{month.period.label} will cost {least} {about}{interval}. {method}"]
 
 
 def _month(line: BudgetLine) -> Month:
     ends = line.ending.expected_micros if line.ending is not None else None
-    return Month(line.spent_micros, ends, line.is_over, line.unpriced_milliseconds > 0)
+    return Month(line.spent_micros, ends, line.is_over, line.is_part)
 
 
 def _own_month(month: MonthReport, team: str) -> list[str]:
@@ -474,12 +475,17 @@ def _own_month(month: MonthReport, team: str) -> list[str]:
         return []
     ending = line.ending if line.ending is not None and line.ending.model is not None else None
     allowed = line.budget.micros_per_month if line.budget is not None else 0
+    if line.spent_micros is None:
+        return [f"{month.period.label} to date: not known, none of its GPU time has a price."]
     decimals = money_decimals(max(line.spent_micros, allowed, ending.expected_micros if ending else 0))
-    said = f"{month.period.label} to date: {money(line.spent_micros, month.currency, decimals)}"
+    spent = at_least(money(line.spent_micros, month.currency, decimals), line.is_part)
+    said = f"{month.period.label} to date: {spent}"
     if line.is_over:
         return [f"{said}.", f"{over_words(line, month.currency)}."]
     if ending is not None:
-        said += f"; forecast for its end about {money(ending.expected_micros, month.currency, decimals)}{between(line)}"
+        about = "at least" if line.is_part else "about"
+        expected = money(ending.expected_micros, month.currency, decimals)
+        said += f"; forecast for its end {about} {expected}{between(line)}"
     if line.budget is not None:
         said += f"; the budget is {money(allowed, month.currency, decimals)}"
     return [f"{said}.", *([method] if (method := method_words(ending)) else [])]

@@ -399,12 +399,11 @@ def _scope(line: BudgetLine, month: MonthReport) -> str:
 
 
 def _bearer(line: BudgetLine, scope: str) -> Bearer:
-    is_priced = bool(line.spent_micros or not line.unpriced_milliseconds)
-    ending, budget = line.ending if is_priced else None, line.budget
+    ending, budget = line.ending, line.budget
     return Bearer(
         line.name,
         scope,
-        line.spent_micros if is_priced else None,
+        line.spent_micros,
         None if budget is None else budget.micros_per_month,
         None if ending is None else ending.expected_micros,
         None if ending is None else ending.high_micros,

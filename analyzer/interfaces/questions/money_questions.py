@@ -7,7 +7,7 @@ from typing import Any
 
 from analyzer.errors import ConfigError
 from analyzer.finops.anomalies import Anomalies, anomalies, anomalies_text
-from analyzer.finops.budgets.month import read_month, refuse_unbound
+from analyzer.finops.budgets.month import read_month, refuse_unbound, refuse_unjudged
 from analyzer.finops.budgets.text import budgets_text, over_check
 from analyzer.finops.charges.report import ChargesReport, charge_csv, charge_data, charge_text, charges_report
 from analyzer.finops.charges.sums import Bearer
@@ -86,6 +86,8 @@ def _over(report: Mapping[str, Any]) -> Sequence[str]:
     every = (*report["lines"], *report["projects"], report["fleet"])
     refuse_unbound(report["period"]["label"], report["currency"], [line["budget"] for line in every])
     over: Sequence[str] = report["over"]
+    if not over:
+        refuse_unjudged([line["name"] for line in every if line["budget"] and line["verdict"] is None])
     return over
 
 
@@ -108,7 +110,7 @@ BUDGETS = Question(
         argument(
             "--check",
             action="store_true",
-            help="exit 1 if a budget is exceeded or likely to be; 2 without budgets",
+            help="exit 1 if a budget is exceeded or likely to be; 2 if none holds, or one cannot be judged",
         ),
     ),
     is_dated=False,

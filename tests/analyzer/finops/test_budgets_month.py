@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.finops.budgets.month import (
+    FLEET,
     Budget,
     BudgetLine,
     Days,
@@ -36,7 +37,7 @@ from tests.analyzer.reports import example_week
 
 BERLIN = Calendar("Europe/Berlin")
 NOVEMBER = BERLIN.month(2026, 11)
-NLP, FREE = ("nlp", None, True), (None, None, False)
+NLP, ODD, FREE = ("nlp", None, True), ("odd", None, True), (None, None, False)
 
 
 def spent(days: int, by_day: Mapping[Whose, Sequence[int]]) -> Spending:
@@ -113,13 +114,14 @@ amounts = st.lists(st.integers(0, 10**10), min_size=46, max_size=46)
 def test_both_columns_sum_to_the_fleet(by_day: dict[Whose, list[int]]) -> None:
     """Finance adds them up; what nobody holds takes what is left."""
     report = at(46, by_day)
-    assert sum(each.spent_micros for each in report.lines) == report.fleet.spent_micros
+    assert sum(each.spent_micros or 0 for each in report.lines) == report.fleet.spent_micros
     endings = [each.ending for each in report.lines]
     assert report.fleet.ending is not None
     assert sum(ending.expected_micros for ending in endings if ending) == report.fleet.ending.expected_micros
     for each in report.every:
         ending = each.ending
         assert ending is not None
+        assert each.spent_micros is not None
         assert ending.expected_micros >= each.spent_micros
         if ending.low_micros is not None and ending.high_micros is not None:
             assert ending.low_micros <= ending.expected_micros <= ending.high_micros
@@ -147,9 +149,69 @@ def test_the_ledger_is_counted_by_days_of_the_sites_clock() -> None:
         assert cost == 0
         report = month_report(session, Calendar("UTC").month(2025, 11), MONDAY + 2 * DAY, "USD", [])
     assert report is not None
-    assert report.fleet.spent_micros == 0
+    assert report.fleet.spent_micros is None
     assert report.fleet.unpriced_milliseconds == 2 * 24 * 3_600_000
     assert "no price" in budgets_text(report, TextLayout(80))
+
+
+def in_part(priced: Mapping[Whose, Sequence[int]], without: Mapping[Whose, Sequence[int]], allowed: int) -> MonthReport:
+    """Return November after 16 days of which the fleet and nlp have a budget, and some GPU time has no price."""
+    known = replace(spent(46, priced), unpriced_by_day=without)
+    until = known.days.starts[-1] + 24 * HOUR
+    report = with_verdicts(known, NOVEMBER, until, "USD", [budget(allowed), budget(allowed, None)])
+    assert report is not None
+    return report
+
+
+def test_what_has_no_price_costs_not_0() -> None:
+    """A site that has no prices yet read "The fleet has cost ≥$0.00", and its budgets were kept."""
+    report = in_part({NLP: [0] * 46, FREE: [0] * 46}, {NLP: [HOUR] * 46, FREE: [HOUR] * 46}, 10)
+    assert [(one.spent_micros, one.ending, one.verdict) for one in report.every] == [(None, None, None)] * 3
+    text = " ".join(budgets_text(report, TextLayout(120)).split())
+    assert "$0" not in text
+    assert "0.00" not in text
+    assert "Not known to be within budget: nlp, the whole fleet; some GPU time has no price." in text
+    assert "The fleet has no known cost: none of its GPU time has a price." in text
+
+
+def test_a_team_without_prices_leaves_the_others_their_figures() -> None:
+    """Its row is unknown; theirs add up to a fleet that costs at least that much, and whose budget may not hold."""
+    report = in_part({NLP: [5_000_000] * 46, ODD: [0] * 46}, {NLP: [0] * 46, ODD: [HOUR] * 46}, 1_000_000_000)
+    assert (line(report, "odd").spent_micros, line(report, "odd").ending) == (None, None)
+    assert (line(report, "nlp").verdict, line(report, FLEET).verdict) == ("within", None)
+    assert report.fleet.spent_micros == line(report, "nlp").spent_micros
+    rows = {
+        words[0]: words[1:] for text in budgets_text(report, TextLayout(100)).splitlines() if (words := text.split())
+    }
+    assert rows["odd"][0] == "-"
+    assert rows["total"][0] == f"≥{rows['nlp'][0]}"
+    assert rows["total"][2:] == [f"≥{rows['nlp'][2]}", "-"]
+    assert line(in_part({NLP: [5_000_000] * 46}, {NLP: [HOUR] * 46}, 10), "nlp").verdict == "over"
+
+
+def test_days_before_the_first_price_are_no_days_without_cost() -> None:
+    """Prices of 8 November on forecast half a month, since each day before it counted as one that cost nothing."""
+    since = 31 + 7
+    report = in_part({NLP: [0] * since + [5_000_000] * 8}, {NLP: [HOUR] * since + [0] * 8}, 1_000_000_000)
+    ending = line(report, "nlp").ending
+    assert ending is not None
+    assert ending.expected_micros == (8 + 15) * 5_000_000
+
+
+def test_no_month_end_adds_up_while_one_of_them_is_not_known() -> None:
+    """A team whose GPUs got their price three days ago is in the fleet's forecast, and has none of its own yet."""
+    report = in_part({NLP: [5_000_000] * 46, ODD: [0] * 43 + [1_000_000] * 3}, {ODD: [HOUR] * 43 + [0] * 3}, 10**9)
+    rows = {
+        words[0]: words[1:] for text in budgets_text(report, TextLayout(100)).splitlines() if (words := text.split())
+    }
+    assert [rows[name][2] for name in ("nlp", "total")] == ["-", "-"]
+    assert rows["odd"][:3] == ["≥3.00", "-", "-"]
+
+
+def test_time_without_a_price_of_earlier_months_is_none_of_this_one() -> None:
+    """October had no prices; November has them all, and its figures are exact."""
+    nlp = line(in_part({NLP: [5_000_000] * 46}, {NLP: [HOUR] * 31 + [0] * 15}, 1_000_000_000), "nlp")
+    assert (nlp.unpriced_milliseconds, nlp.verdict) == (0, "within")
 
 
 def test_a_reader_takes_months_alone() -> None:
@@ -242,3 +304,17 @@ def test_a_check_without_any_budget_fails_and_says_how_to_write_one(
         assert main(["bill", "budgets", "--check", "--store", str(path)]) == code
     book.write_text('[[budget]]\nusd_per_month = 9\nfrom = 2027-01-01\nsource = "plan"\n')
     assert main(["bill", "budgets", "--check", "--store", str(path)]) == 2
+
+
+def test_a_check_does_not_pass_a_budget_that_cannot_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No forecast, or no price: that nothing is exceeded is not known."""
+    path, book = tmp_path / "store.duckdb", tmp_path / "budgets.toml"
+    with Store.open(path) as store, store.session() as session:
+        example_week.fill(session)
+        session.execute("UPDATE ledger SET cost_micros = NULL")
+    (tmp_path / "gpuledger.toml").write_text('[analyzer]\ntimezone = "Europe/Berlin"\nbudgets = "budgets.toml"\n')
+    book.write_text('[[budget]]\nusd_per_month = 900_000\nfrom = 2026-01-01\nsource = "plan"\n')
+    assert main(["bill", "budgets", "--check", "--store", str(path)]) == 2
+    assert "not known to be within budget: the whole fleet;" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_a_months_figures_are_one_figure(written: Written) -> None:
     hours = 21 * 24
     assert page.week.breakdown.cost_micros == hours * 5 * RATE
     assert page.budgets.fleet.spent_micros == page.week.breakdown.cost_micros
-    assert sum(line.spent_micros for line in page.budgets.lines) == page.week.breakdown.cost_micros
+    assert sum(line.spent_micros or 0 for line in page.budgets.lines) == page.week.breakdown.cost_micros
 
 
 def test_the_last_month_that_is_over_is_the_default(written: Written) -> None:
