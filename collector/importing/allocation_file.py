@@ -2,8 +2,9 @@
 
 A file has the contract's columns, any subset, in CSV, Parquet, Arrow or JSON.
 
-A row is a run on a host. It may name its GPU (`gpu_uuid`), number them (`gpu_index`: "0-3,6"), count them (`gpus`), or
-leave it to the run's `requested_gpus`, which are then shared out over its hosts. `node` may be a list: n[1-4,7].
+A row is a run on a host. It may name its GPUs (`gpu_uuid`), number them (`gpu_index`: "0-3,6"), count them (`gpus`), or
+leave it to the run's `requested_gpus`, which are then shared out over its hosts. `node` may be a list: n[1-4,7]. A row
+of which any of these cannot be read is left out, counted and told.
 
 The labels of dcgm-exporter name no owner, no account and no end, and are what is left where
 no scheduler can be asked. A pod is then a run of its own, `kubernetes/prod/research.train-0`, and a job
@@ -11,6 +12,8 @@ no scheduler can be asked. A pod is then a run of its own, `kubernetes/prod/rese
 """
 
 import json
+import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,9 +42,10 @@ _BYTES_A_VALUE = 4
 _MOST_ROWS = 2_000_000
 _FURTHER = ("gpus", "gpu_index")  # columns that say what accounting knows instead of a UUID
 _NEEDED = ("run_id", "started_at")
-_PLACES = frozenset(
-    {"node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at", "member", "exit_status"}
-)
+_COUNT = re.compile(r"\d{1,6}(?:\.\d+)?|\.\d+")
+_TOLD: Ground = "told"
+_PLACES = {"node", "gpu_uuid", "rank", "run_id", "attempt", "started_at", "ended_at", "member", "exit_status"}
+_FACTS = frozenset(column.name for column in ALLOCATIONS.columns) - _PLACES
 _STATUSES = frozenset(ENDINGS.values())
 # How others call the contract's columns.
 _ALSO = {
@@ -57,36 +61,51 @@ _ALSO = {
     "state": "exit_status",
 }
 
+_BETWEEN = re.compile(r"[\s,;]+")  # UUIDs of one row
+
 _Line = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Read:
+class AllocationRows:
+    """The rows of a file. `lines` are those that could be read, `unread` is how many could not, `reasons` say why."""
+
+    name: str
     lines: list[_Line] = field(default_factory=list)
-    bad: int = 0
+    unread: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
 
+    def leave_out(self, why: str, rows: int = 1) -> None:
+        """Count rows that could not be read."""
+        self.unread += rows
+        self.reasons[why] = None
 
-def history(session: Session, path: Path, cluster: str, since: int, until: int) -> History:
-    """Return what a file says of a span, as it was at its end; microseconds UTC.
+
+def read_rows(path: Path) -> AllocationRows:
+    """Return the rows of a file.
 
     Raises:
         FileRefusedError: it cannot be read, or lacks the columns without which a row says nothing.
     """
-    read, now = _Read(), time.time_ns() // 1000
-    for rows in _rows(path):
+    read, skipped, now = AllocationRows(path.name), Skipped(), time.time_ns() // 1000
+    for rows in _rows(path, skipped):
         _take(rows, Clock(now, now), read)
-    hosts = Hosts.read(session)
-    claims = list(_claims(read.lines, hosts, cluster, since, until))
-    notes = [f"{path.name}: {read.bad:,} rows left out: {'; '.join(list(read.reasons)[:3])}"] if read.bad else []
-    return History(f"file/{path.name}", until, claims, notes=tuple(notes))
+    if skipped.lines:
+        read.leave_out("too few or too many values", len(skipped.lines))
+    return read
 
 
-def _rows(path: Path) -> Iterator[pa.RecordBatch]:
+def history(session: Session, rows: AllocationRows, cluster: str, since: int, until: int) -> History:
+    """Return what the rows of a file say of a span, as it was at its end; microseconds UTC."""
+    claims = list(_claims(rows.lines, Hosts.read(session), cluster, since, until))
+    note = f"{rows.name}: {rows.unread:,} rows left out: {'; '.join(list(rows.reasons)[:5])}"
+    return History(f"file/{rows.name}", until, claims, notes=(note,) if rows.unread else ())
+
+
+def _rows(path: Path, skipped: Skipped) -> Iterator[pa.RecordBatch]:
     if path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
         yield _of_json(path)
         return
-    skipped = Skipped()
     for piece in pieces(path, skipped):
         yield piece.rows
 
@@ -118,21 +137,26 @@ def _listed(said: str) -> Any:  # noqa: ANN401 - whatever JSON can say
 def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, list):  # of hosts, of GPUs
+        return ",".join(one if isinstance(one, str) else json.dumps(one) for one in value)
     return json.dumps(value)
 
 
-def _take(raw: pa.RecordBatch, clock: Clock, read: _Read) -> None:
+def _take(raw: pa.RecordBatch, clock: Clock, read: AllocationRows) -> None:
     raw = raw.rename_columns([_column(name, raw.schema.names) for name in raw.schema.names])
     if missing := [name for name in _NEEDED if name not in raw.schema.names]:
         raise FileRefusedError(f"the allocations lack {', '.join(missing)}, which every row needs")
     rows, bad, reasons = checked_rows(ALLOCATIONS, raw, None, clock)
     nothing = pc.is_null(rows.column("run_id"))
-    read.bad += pc.sum(pc.or_(bad, nothing)).as_py() or 0
+    read.unread += pc.sum(pc.or_(bad, nothing)).as_py() or 0
     read.reasons |= {says: None for says, mask in reasons if pc.any(mask).as_py()}
     good = pc.invert(pc.or_(bad, nothing))
     further = {name: raw.column(name).filter(good).to_pylist() for name in _FURTHER if name in raw.schema.names}
     for number, line in enumerate(rows.filter(good).to_pylist()):
-        read.lines.append(line | {name: values[number] for name, values in further.items()})
+        try:
+            read.lines.append(line | _places(line, {name: values[number] for name, values in further.items()}))
+        except SchedulerError as error:
+            read.leave_out(str(error))
     if len(read.lines) > _MOST_ROWS:
         raise FileRefusedError(f"the file has more than {_MOST_ROWS:,} allocations; import it in parts")
 
@@ -142,11 +166,32 @@ def _column(name: str, names: Sequence[str]) -> str:
     return own if own == name.lower() or own not in names else name
 
 
+def _places(line: _Line, further: Mapping[str, object]) -> _Line:
+    """Return a row's hosts, the UUIDs and numbers of the GPUs that it names there, and how many it counts on each.
+
+    Raises:
+        SchedulerError: one of them cannot be read, or it has ended and does not say when.
+    """
+    nodes = host_names(line["node"] or "")
+    if not nodes:
+        raise SchedulerError("node: it names no host")
+    if line["ended_at"] is None and _status(line["exit_status"]) is not None:
+        raise SchedulerError(f"ended_at: it is {line['exit_status']} and does not say since when")
+    numbers = further.get("gpu_index")
+    indices = None if numbers in (None, "") else gpu_indices(f"gpu:0(IDX:{numbers})")
+    if indices is None and numbers not in (None, ""):
+        raise SchedulerError(f"gpu_index: {str(numbers)[:40]!r} is not a list of numbers such as 0-3,6")
+    uuids = tuple(filter(None, _BETWEEN.split(line["gpu_uuid"] or "")))
+    return {"nodes": nodes, "uuids": uuids, "indices": indices or (), "gpus": _count(further.get("gpus"))}
+
+
 def _claims(lines: Sequence[_Line], hosts: Hosts, cluster: str, since: int, until: int) -> Iterator[Claim]:
     attempts: dict[tuple[str, int, int], list[Claim]] = {}
     for line in lines:
         started = line["started_at"]
         if started is None or started >= until or (line["ended_at"] is not None and line["ended_at"] <= since):
+            continue
+        if line["gpus"] == 0 and not line["uuids"] and not line["indices"]:
             continue
         for claim in _of_line(line, hosts, cluster, until):
             attempts.setdefault((claim.run_id, claim.attempt, claim.started_at), []).append(claim)
@@ -156,21 +201,19 @@ def _claims(lines: Sequence[_Line], hosts: Hosts, cluster: str, since: int, unti
 
 def _of_line(line: _Line, hosts: Hosts, cluster: str, until: int) -> Iterator[Claim]:
     is_over = line["ended_at"] is not None and line["ended_at"] <= until
-    facts = {name: value for name, value in line.items() if name not in _PLACES and name not in _FURTHER}
+    facts = {name: value for name, value in line.items() if name in _FACTS}
     facts |= {"exit_status": _status(line["exit_status"]) if is_over else None}
-    try:
-        nodes = host_names(line["node"] or "")
-    except SchedulerError as error:
-        raise FileRefusedError(str(error)) from error
-    for position, node in enumerate(map(hosts.name, nodes)):
-        named = _named(line, hosts, node)
+    if 0 < (line["gpus"] or 0) < 1:
+        facts["requested_gpus"] = 0  # as of a run of instances or shards
+    for position, node in enumerate(map(hosts.name, line["nodes"])):
+        named = tuple((uuid, _TOLD) for uuid in line["uuids"]) or hosts.numbered(node, line["indices"])
         yield Claim(
             run_id=_run_id(line, cluster),
             attempt=line["attempt"] or 0,
             node=node,
             started_at=line["started_at"],
             ended_at=line["ended_at"] if is_over else None,
-            gpus=len(named) or _count(line.get("gpus")),
+            gpus=len(named) or int(line["gpus"] or 0),
             member=line["member"],
             position=position,
             named=named,
@@ -189,16 +232,19 @@ def _status(text: str | None) -> str | None:
     return ENDINGS.get(text.split(" ", 1)[0].upper())
 
 
-def _named(line: _Line, hosts: Hosts, node: str) -> tuple[tuple[str, Ground], ...]:
-    if line["gpu_uuid"]:
-        return ((line["gpu_uuid"], "told"),)
-    indices = gpu_indices(f"gpu:0(IDX:{line.get('gpu_index')})") if line.get("gpu_index") not in (None, "") else None
-    return hosts.numbered(node, indices or ())
+def _count(value: object) -> float | None:
+    """Return how many GPUs a row counts, less than 1 where it has a part of one; None where it says nothing.
 
-
-def _count(value: object) -> int:
-    text = str(value).removesuffix(".0")
-    return int(text) if text.isdecimal() and len(text) < 7 else 0
+    Raises:
+        SchedulerError: it is no number of GPUs.
+    """
+    if value in (None, ""):
+        return None
+    said = str(value).strip()
+    found = float(said) if _COUNT.fullmatch(said) else math.nan
+    if not (found.is_integer() or found < 1):
+        raise SchedulerError(f"gpus: {said[:40]!r} is not a number of GPUs")
+    return found
 
 
 def _counted(claims: Sequence[Claim], hosts: Hosts) -> list[Claim]:

@@ -197,8 +197,12 @@ def _placed(session: Session, history: History, sightings: Sequence[Sighting]) -
 
 def _unplaced(placed: Iterable[Placed], hosts: Hosts) -> dict[str, int]:
     runs: dict[str, set[str]] = {}
+    shown = {node: {gpu.uuid for gpu in gpus} for node, gpus in hosts.gpus.items()}
     for one in placed:
-        if not one.gpus or one.missing:
+        is_shown = one.claim.node in hosts.partitioned or {uuid for uuid, _ in one.gpus} <= shown.get(
+            one.claim.node, set()
+        )
+        if not one.gpus or one.missing or not is_shown:
             runs.setdefault(_reason(one, hosts), set()).add(one.claim.run_id)
     return {reason: len(found) for reason, found in sorted(runs.items())}
 
@@ -206,6 +210,8 @@ def _unplaced(placed: Iterable[Placed], hosts: Hosts) -> dict[str, int]:
 def _reason(one: Placed, hosts: Hosts) -> str:
     if one.claim.node in hosts.partitioned:
         return "on hosts with partitioned GPUs (MIG), so not assigned in the ledger"
+    if not one.claim.gpus and one.claim.facts.get("requested_gpus") is None:
+        return "of which nothing says which or how many GPUs they have"
     if not one.claim.gpus:
         return "with parts of GPUs (MIG, shards, MPS), not assigned to a GPU"
     return (

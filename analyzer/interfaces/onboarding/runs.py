@@ -83,12 +83,17 @@ def of_kube_state(client: Client, cluster: str, labels: Labels, asked: Span) -> 
 
 
 def of_file(path: Path, cluster: str, asked: Span) -> Runs:
-    """Take the allocations of a file."""
+    """Take the allocations of a file.
+
+    Raises:
+        FileRefusedError: it is no file of allocations.
+    """
+    rows = allocation_file.read_rows(path)
 
     def history(session: Session, _: _Holders) -> History:
-        return allocation_file.history(session, path, cluster, asked.since, asked.until)
+        return allocation_file.history(session, rows, cluster, asked.since, asked.until)
 
-    return Runs(path.name, "run", cluster, history)
+    return Runs(path.name, "run", cluster, history, unread=rows.unread)
 
 
 def of_labels(cluster: str, asked: Span) -> Runs:

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from collector.errors import FileRefusedError
-from collector.importing.allocation_file import history
+from collector.importing.allocation_file import history, read_rows
 from collector.importing.history import Brought, bring
 from tests.analyzer.ledger.fleet import DAY, HOUR
 from tests.collector.importing.site import Site, T
@@ -19,7 +19,7 @@ COLUMNS = ("run_id", "node", "gpu_uuid", "started_at", "ended_at", "exit_status"
 def brought(site: Site, path: Path, since: int = T, until: int = T + DAY) -> Brought:
     """Import a file."""
     with site.store.session() as session:
-        found = history(session, path, "alpha", since, until)
+        found = history(session, read_rows(path), "alpha", since, until)
     return bring(site.store, found)
 
 
@@ -88,6 +88,51 @@ def test_bad_rows_are_left_out_and_told(site: Site, tmp_path: Path) -> None:
     found = brought(site, written(tmp_path, text))
     assert _runs(site) == {"file/alpha/1"}
     assert found.history.notes[0].startswith("jobs.csv: 2 rows left out: ")
+
+
+def test_a_row_that_is_cut_or_says_no_place_is_counted(site: Site, tmp_path: Path) -> None:
+    """A row that is gone without a word looks like a free GPU."""
+    text = (
+        "job_id,host,start,end,gpus,gpu_index,state\n"
+        f"1,n1,{T},{T + HOUR},2,,\n2,,{T},{T + HOUR},2,,\n3,n[1,{T},{T + HOUR},2,,\n4,n1,{T},{T + HOUR},2 x H100,,\n"
+        f"5,n1,{T},{T + HOUR},-1,,\n6,n1,{T},{T + HOUR},,first,\n7,n1,{T},,1,,FAILED\n8,n1,{T},{T + HOUR},0,,\n9,n1,{T}"
+    )
+    rows = read_rows(written(tmp_path, text))
+    assert rows.unread == 7
+    assert {*rows.reasons} == {
+        "too few or too many values",
+        "node: it names no host",
+        "'n[1' is not a valid host list",
+        "gpus: '2 x H100' is not a number of GPUs",
+        "gpus: '-1' is not a number of GPUs",
+        "gpu_index: 'first' is not a list of numbers such as 0-3,6",
+        "ended_at: it is FAILED and does not say since when",
+    }
+    brought(site, tmp_path / "jobs.csv")
+    assert _runs(site) == {"file/alpha/1"}
+
+
+@pytest.mark.parametrize("uuids", ["n1-1,n1-2", "n1-1; n1-2", ["n1-1", "n1-2"]])
+def test_a_row_may_name_several_gpus_and_hosts(site: Site, tmp_path: Path, uuids: str | list[str]) -> None:
+    """Two UUIDs in one cell are two GPUs, and a list of JSON is what it lists."""
+    rows = [
+        {"run_id": "1", "node": "n1", "gpu_uuid": uuids, "started_at": T, "ended_at": T + HOUR},
+        {"run_id": "2", "node": ["n1", "n2"], "gpu_index": [0, 3], "started_at": T, "ended_at": T + HOUR},
+    ]
+    brought(site, written(tmp_path, json.dumps(rows), "jobs.json"))
+    assert site.allocations("gpu_uuid") == [("n1-1",), ("n1-2",), ("n1-0",), ("n1-3",), ("n2-0",), ("n2-3",)]
+
+
+def test_what_names_no_gpu_that_is_known_is_told(site: Site, tmp_path: Path) -> None:
+    """A GPU of another host, a part of a GPU and a number that the host does not have are nobody's free GPUs."""
+    head = "run_id,node,gpu_uuid,gpus,gpu_index,started_at,ended_at"
+    rows = ["1,n1,n2-0,,", "2,n1,elsewhere,,", "3,n1,,0.5,", "4,n1,,,9", "5,n1,,,"]
+    text = "\n".join([head, *(f"{row},{T},{T + HOUR}" for row in rows)])
+    assert brought(site, written(tmp_path, text)).unplaced == {
+        "with GPUs that no metric shows": 2,
+        "with parts of GPUs (MIG, shards, MPS), not assigned to a GPU": 1,
+        "of which nothing says which or how many GPUs they have": 2,
+    }
 
 
 @pytest.mark.parametrize(
