@@ -35,6 +35,8 @@ from analyzer.settings.toml_model import Mistakes, optional, since, toml_key, un
 from analyzer.text.words import dollars
 
 PURCHASE_OPTIONS = ("on_demand", "reserved", "spot", "owned")
+BY_USE = ("on_demand", "spot", "preemptible", "serverless")  # what nobody pays for any more once it is handed back
+FIXED = ("reserved", "owned")  # paid for whether they are used or not
 ANY = "any"
 
 

@@ -18,6 +18,7 @@ from analyzer.findings.ledger_findings import findings
 from analyzer.ledger.coverage import TimelinePoint, timeline
 from analyzer.period import Period
 from analyzer.prices.price_book import PriceBook, price_book
+from analyzer.prices.rows import BY_USE, FIXED
 from analyzer.queries.statements import statements
 from analyzer.recommendations.fleet_plan.fleet_plan import plans
 from analyzer.recommendations.lifecycle.realised import learned_shares
@@ -94,17 +95,13 @@ class AdviceRequest:
 _OF_FLEET = AdviceRequest()
 
 
-# Purchase options of which the bill counts the use. Of all others, unknown ones included, no bill is
-# promised to fall.
-_BY_USE = ("on_demand", "spot", "preemptible", "serverless")
-
-
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """GPU time and money, and how much of either lay on GPUs that are paid by use."""
+    """GPU time and money, and how much of either lay on GPUs that are paid by use, or nobody said how."""
 
     milliseconds: int = 0
     by_use_milliseconds: int = 0
+    untold_milliseconds: int = 0
     micros: int = 0
     by_use_micros: int = 0
 
@@ -113,6 +110,7 @@ class Spent:
         return Spent(
             self.milliseconds + other.milliseconds,
             self.by_use_milliseconds + other.by_use_milliseconds,
+            self.untold_milliseconds + other.untold_milliseconds,
             self.micros + other.micros,
             self.by_use_micros + other.by_use_micros,
         )
@@ -150,15 +148,20 @@ def _read_bill(session: Session, run_ids: Collection[str], start_us: int, end_us
         statements("recommendations/billing.sql"),
         statements("recommendations/billing_of_nodes.sql"),
     )
-    span = {"start": start_us, "end": end_us, "by_use": list(_BY_USE)}
+    span = {"start": start_us, "end": end_us, "by_use": list(BY_USE), "fixed": list(FIXED)}
     runs: dict[str, dict[tuple[str, str], Spent]] = defaultdict(dict)
     for run, state, cause, *spent in session.rows(of_runs, span | {"runs": sorted(run_ids)}):
         runs[run][state, cause] = Spent(*spent)
     return Bill(dict(runs), {node: Spent(*spent) for node, *spent in session.rows(of_nodes, span)})
 
 
-def divided(saved: Saved, spent: Spent) -> tuple[Saved, Saved]:
-    """Return what is freed and what the bill falls by: together, quantile by quantile, what is saved."""
+def divided(saved: Saved, spent: Spent) -> tuple[Saved | None, Saved | None]:
+    """Return what is freed and what the bill falls by: together, quantile by quantile, what is saved.
+
+    None of both where it is not known of all GPUs how they are paid for.
+    """
+    if spent.untold_milliseconds:
+        return None, None
     time = saved.milliseconds.part(spent.by_use_milliseconds, max(1, spent.milliseconds))
     if saved.micros is None:
         return Saved(saved.milliseconds.less(time), None), Saved(time, None)

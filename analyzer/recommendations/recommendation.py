@@ -221,10 +221,15 @@ class Recommendation(Change):
     cost_to_move_micros: int | None
     sure_because: str = ""
     freed: Annotated[
-        Saved | None, Field(description="Of what it saves: GPUs for other work, while the bill stays.")
+        Saved | None,
+        Field(description="Of what it saves: GPUs for other work, while the bill stays; null as `billed` is."),
     ] = None
     billed: Annotated[
-        Saved | None, Field(description="Of what it saves: what the bill falls by, once GPUs are handed back.")
+        Saved | None,
+        Field(
+            description="Of what it saves: what the bill falls by, once GPUs are handed back; null where nobody says "
+            "how they are paid for."
+        ),
     ] = None
     takes_effect: Takes = "next_start"
     moving: Annotated[Moving | None, Field(description="null where nothing has to be restarted.")] = None

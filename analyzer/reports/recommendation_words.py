@@ -84,7 +84,9 @@ def split_words(advice: Recommendation, currency: str) -> str:
     """Return what of the likely saving is capacity, and what the bill falls by; empty where nothing is predicted."""
     if not is_predicted(advice):
         return ""
-    if advice.billed is None or not advice.billed.milliseconds.p50:
+    if advice.billed is None:
+        return "GPUs freed for other work; whether the bill falls is not known: nobody says how they are paid for"
+    if not advice.billed.milliseconds.p50:
         return "GPUs freed for other work; the bill does not change"
     billed = _amount(advice.billed.micros, advice.billed.milliseconds, currency)
     if advice.freed is None or not advice.freed.milliseconds.p50:

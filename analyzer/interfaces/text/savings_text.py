@@ -6,6 +6,7 @@ from agent.wire.units import HOUR_MS, MICROS, WEEK_SECONDS
 from analyzer.interfaces.text.sentences import short_sku
 from analyzer.ledger.coverage import Sku
 from analyzer.period import local
+from analyzer.prices.rows import BY_USE, FIXED
 from analyzer.recommendations.lifecycle.lifecycle_tables import LifecycleStatus
 from analyzer.recommendations.lifecycle.outcome import Outcome
 from analyzer.recommendations.lifecycle.realised import (
@@ -35,8 +36,6 @@ from analyzer.text.words import (
     plain_sentence,
     symbol,
 )
-
-_FIXED = ("reserved", "owned")  # paid for whether they are used or not
 
 
 def all_priced(shown: Sequence[Recommendation]) -> bool:
@@ -78,18 +77,19 @@ def bill_words(shown: Sequence[Recommendation], fleet: Sequence[Sku], currency: 
     empty for who may not see it, come the names of what is paid for. The two parts sum to what saving_column() prints.
     """
     billed = sum(_billed_unit(one, priced=all_priced(shown)) for one in shown)
-    fixed = [sku for sku in fleet if sku.purchase_option in _FIXED]
+    fixed = [sku for sku in fleet if sku.purchase_option in FIXED]
+    use = _named([sku for sku in fleet if sku.purchase_option in BY_USE], fleet, timezone)
+    if any(one.billed is None for one in shown):
+        untold = _named([sku for sku in fleet if sku.purchase_option not in (*BY_USE, *FIXED)], fleet, timezone)
+        if billed <= 0:
+            return f"GPUs freed for other work. Whether the bill falls is not known, nor how they are paid for{untold}."
+        least = f"the bill falls by at least {_whole(billed, shown, currency)} once they are handed back{use}"
+        return f"{least}; by how much more is not known, nor how the others are paid for{untold}."
     if billed <= 0:
-        paid = (
-            f" ({_skus(fixed or fleet, fleet, timezone)})"
-            if fleet
-            else "; how the GPUs are paid for is not known to you"
-        )
+        paid = _named(fixed or fleet, fleet, timezone) or "; how the GPUs are paid for is not known to you"
         return f"GPUs freed for other work. The bill itself stays as it is{paid}."
-    use = _skus([sku for sku in fleet if sku.purchase_option not in _FIXED], fleet, timezone)
     freed = sum(_units(shown)) - billed
-    of_these = f" ({use})" if use else ""
-    falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back{of_these}."
+    falls = f"the bill falls by {_whole(billed, shown, currency)} once they are handed back{use}."
     if freed <= 0:
         return falls
     stays = f" What is paid for either way stays: {_skus(fixed, fleet, timezone)}." if fixed else ""
@@ -112,6 +112,10 @@ def _billed_unit(one: Recommendation, *, priced: bool) -> int:
 
 def _whole(units: int, shown: Sequence[Recommendation], currency: str) -> str:
     return f"{symbol(currency)}{units:,}" if all_priced(shown) else f"{decimal(units, 1)} GPU-hours"
+
+
+def _named(some: Sequence[Sku], fleet: Sequence[Sku], timezone: str) -> str:
+    return f" ({_skus(some, fleet, timezone)})" if some else ""
 
 
 def _skus(some: Sequence[Sku], fleet: Sequence[Sku], timezone: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from agent.wire.units import SECOND_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.health.notice import Notice
+from analyzer.prices.rows import BY_USE
 from analyzer.queries.statements import statements
 from analyzer.recommendations.artefacts import (
     kubectl_end,
@@ -47,7 +48,6 @@ _LEAST_OF_LOSS = 10  # a change must touch a tenth of the loss that it answers t
 _MARGIN = 5, 4  # a time limit leaves a quarter above what was worked
 _IDLING_SECONDS = 1800  # by the clock, before anybody is asked: as the ledger calls a GPU abandoned
 _NO_GPUS = without_label("nvidia.com/gpu.present")
-_BY_USE = ("on_demand", "spot")  # what is not paid for any more once it is handed back
 _AGAIN = Share(600, 850, 1000)  # ours: one of them may be wanted in the next week
 _JOULES_A_KWH = 3_600_000
 _WAKE_UP = "fewer than three wake-ups observed: wake one, and set ResumeTimeout or the autoscaler's delay by it"
@@ -303,7 +303,7 @@ def _idle_hosts(
 ) -> Proposal:
     nodes = [host.node for host in hosts]
     gpus = sum(host.gpus for host in hosts)
-    by_use = option in _BY_USE
+    by_use = option in BY_USE
     known = [watts[node] for node in nodes if node in watts]
     over = told_over_us(site.end_us - site.start_us) // SECOND_US
     kwh = sum(known) * over / _JOULES_A_KWH

@@ -69,7 +69,9 @@ def test_a_span_is_told_in_words() -> None:
 def test_what_is_freed_and_what_is_billed_sum_to_what_is_saved(share: Share, ms: int, micros: int, part: int) -> None:
     """Quantile by quantile, to the millionth; both parts are ranges themselves."""
     saved = Saved(recovered(ms, WEEK_US, share), recovered(micros, WEEK_US, share))
-    freed, billed = divided(saved, Spent(1000, part, 2000, 2 * part))
+    freed, billed = divided(saved, Spent(1000, part, 0, 2000, 2 * part))
+    assert freed is not None
+    assert billed is not None
     for whole, one, other in (
         (saved.milliseconds, freed.milliseconds, billed.milliseconds),
         (saved.micros, freed.micros, billed.micros),
@@ -82,6 +84,20 @@ def test_what_is_freed_and_what_is_billed_sum_to_what_is_saved(share: Share, ms:
         assert ordered(other)
     if part == 0:
         assert billed.milliseconds == Range(0, 0, 0, 0, 0)
+
+
+def test_of_gpus_of_which_nobody_says_how_they_are_paid_for_no_bill_is_said_to_stay() -> None:
+    """They may be on demand: "the bill itself stays as it is" was told of a site that had said nothing of it."""
+    saved = Saved(Range(1, 2, 3), Range(4, 5, 6))
+    assert divided(saved, Spent(1000, 500, 1)) == (None, None)
+    assert divided(saved, Spent(1000, 0, 0))[1] == Saved(Range(0, 0, 0, 0, 0), Range(0, 0, 0, 0, 0))
+
+
+def test_what_has_no_price_has_none_freed_or_billed() -> None:
+    """None is unknown, and never 0."""
+    parts = divided(Saved(Range(10, 20, 30), None), Spent(1000, 500))
+    assert [part and part.micros for part in parts] == [None, None]
+    assert [part and part.milliseconds.p50 for part in parts] == [10, 10]
 
 
 def test_tails_that_nobody_tells_are_those_of_a_normal_distribution() -> None:

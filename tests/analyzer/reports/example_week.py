@@ -13,7 +13,7 @@ import pyarrow as pa
 from agent.wire.units import HOUR_US
 from analyzer.findings.finding import EvidenceLine, Finding
 from analyzer.period import Calendar, Period
-from analyzer.recommendations.recommendation import Artefact, Range, Recommendation
+from analyzer.recommendations.recommendation import Artefact, Range, Recommendation, Saved
 from analyzer.states import booking
 from collector.store.database import Store
 from collector.store.session import Session
@@ -475,5 +475,6 @@ def _recommendation(parts: list[str]) -> Recommendation:
         id=id_,
         saves_milliseconds=hours,
         saves_micros=dollars,
+        billed=Saved(Range(0, 0, 0), Range(0, 0, 0)),
         cost_to_move_micros=None if cost == "-" else int(cost) * 10**6,
     )

@@ -30,6 +30,7 @@ from analyzer.recommendations.recommendation import (
     Saved,
 )
 from analyzer.reports.reader import Reader
+from analyzer.reports.recommendation_words import split_words
 from analyzer.reports.request import Request
 from collector.store.session import Session
 from tests.analyzer.reports import example_week
@@ -182,6 +183,21 @@ def test_what_a_saving_does_to_the_bill_is_the_same_for_every_reader() -> None:
             "GPUs freed for other work. The bill itself stays as it is; how the GPUs are paid for is not known to you."
         )
     assert "$234 once they are handed back." in bill_words([move()], (), "USD", "UTC")
+
+
+def test_a_bill_of_gpus_that_nobody_says_how_they_are_paid_for_is_not_known() -> None:
+    """To the platform team and to a team alike; what is known of it is at least so much."""
+    shown = [replace(example_week.recommendations()[0], billed=None)]
+    fleet = (Sku("H100-80GB", None, 29), Sku("A100-80GB", "on_demand", 64))
+    for seen, named in ((fleet, " (29 H100 of unknown purchase)"), ((), "")):
+        assert bill_words(shown, seen, "USD", "UTC") == (
+            f"GPUs freed for other work. Whether the bill falls is not known, nor how they are paid for{named}."
+        )
+    assert bill_words([*shown, move()], fleet, "USD", "UTC") == (
+        "the bill falls by at least $234 once they are handed back (64 A100 on demand); by how much more is not known, "
+        "nor how the others are paid for (29 H100 of unknown purchase)."
+    )
+    assert "whether the bill falls is not known" in split_words(shown[0], "USD")
 
 
 def test_lines_for_a_scheduler_are_nothing_but_lines(reader: Reader) -> None:
