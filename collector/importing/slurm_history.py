@@ -17,10 +17,10 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Hosts, KnownAllocations
 from collector.importing.placing import Claim, gpus_by_host
 from collector.schedulers.poller import Row, Value
-from collector.schedulers.slurm.fields import HEAD_LINES, RowCount, decoded, lines_of
 from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, is_of_events, node_events
 from collector.schedulers.slurm.reader import SlurmReader
+from collector.schedulers.slurm.rows import HEAD_LINES, RowCount, decoded, lines_of
 from collector.schedulers.slurm.source import JobGpu, alias, holding, run_of, waiting_row
 from collector.store.session import Session
 
@@ -42,6 +42,7 @@ class SlurmAnswer:
     queued: Sequence[Job] | None = None
     events: Sequence[Event] = ()
     counts: Mapping[str, RowCount] = field(default_factory=dict)
+    notes: Sequence[str] = ()  # sentences about all of it
 
     @property
     def unread(self) -> int:
@@ -52,6 +53,7 @@ class SlurmAnswer:
         """Yield what became of the rows of each file or command."""
         for source, count in self.counts.items():
             yield from count.sentences(source)
+        yield from self.notes
 
 
 def history(session: Session, told: SlurmAnswer, cluster: str, since: int, until: int) -> History:
@@ -248,7 +250,18 @@ def from_commands(
     notes: list[str] = []
     queued = None if other else _or_note(reader.queued, "the queue", notes)
     out = _or_note(lambda: reader.events(since, other, counts["sacctmgr"]), "hosts out of service", notes)
+    notes += _without_gpus(found, counts["sacct"].other)
     return SlurmAnswer(found, queued, out or (), counts), tuple(notes)
+
+
+def _without_gpus(jobs: Collection[Job], other_rows: int) -> list[str]:
+    """Return a sentence where accounting has rows and none is of a job with GPUs: it may not count them at all."""
+    if jobs or not other_rows:
+        return []
+    return [
+        f"none of {other_rows:,} rows of accounting is of a job with GPUs: it knows them only since "
+        "AccountingStorageTRES of slurm.conf names gres/gpu, and only in rows of whole jobs (sacct -X)"
+    ]
 
 
 def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnswer:
@@ -261,21 +274,26 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
     queued: list[Job] | None = None
     out: list[Event] = []
     counts: dict[str, RowCount] = {}
+    other_rows = 0
     for path in paths:
         try:
-            said, count = _barred(decoded(_read(path))), counts.setdefault(path.name, RowCount())
+            text, count = decoded(_read(path)), counts.setdefault(path.name, RowCount())
+            said = _barred(text)
             if document := _JSON.search(said[:_BEFORE_CHARACTERS]):
                 of_queue, of_accounting = printed_jobs(said[document.start() :], count)
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
+                other_rows += 0 if of_queue is not None else count.other
             elif is_of_events(said):
                 out += node_events(said, zone, count)
             else:
                 accounted += _with_gpus(titled_jobs(said, zone, count))
+                other_rows += count.other
+                count.is_cut = not text.endswith("\n")
             _check(len(accounted))
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error
-    return SlurmAnswer(accounted, queued, out, counts)
+    return SlurmAnswer(accounted, queued, out, counts, _without_gpus(accounted, other_rows))
 
 
 def _barred(text: str) -> str:
@@ -316,6 +334,7 @@ def of_cluster(told: SlurmAnswer, cluster: str) -> SlurmAnswer:
         None if told.queued is None else [job for job in told.queued if job.cluster in (None, cluster)],
         [event for event in told.events if event.cluster in (None, cluster)],
         told.counts,
+        told.notes,
     )
 
 

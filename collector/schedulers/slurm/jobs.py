@@ -14,25 +14,27 @@ from zoneinfo import ZoneInfo
 
 from collector.errors import SchedulerError
 from collector.schedulers.slurm.fields import (
-    RowCount,
-    RowReader,
     clock_limit,
-    consistent,
-    decoded,
     gpu_indices,
     gpus_in,
-    head_of,
     host_names,
-    in_order,
     limit_seconds,
-    lines_of,
     microseconds,
-    moments,
     number,
     text,
     tres_text,
     whole_number,
     words,
+)
+from collector.schedulers.slurm.rows import (
+    RowCount,
+    RowReader,
+    consistent,
+    decoded,
+    in_order,
+    lines_of,
+    moments,
+    titled_rows,
 )
 
 _MOST_JOBS = 500_000  # of one answer
@@ -44,7 +46,8 @@ SACCT_FIELDS = (
 HISTORY_FIELDS = f"Cluster,{SACCT_FIELDS}"
 _NEEDED = ("jobid", "state", "start", "end", "nodelist", "alloctres")
 _TIMES = ("Submit", "Start", "End")
-_STEP = re.compile(r"\d\S*\.\S+")  # 81234.batch, 81234_7.0: within a job that has a row of its own
+# 81234.batch, 81234_7.0: within a job that has a row of its own. 8.1234E+11 is what a sheet makes of a job's number.
+_STEP = re.compile(r"\d\S*\.(?!\d+[Ee]\+)\S+")
 _STATE = re.compile(r"[A-Z][A-Z_]*\+?(?: by \S+)?")
 _OF_GPUS = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?=[:=,]|$)(?!=0(?:,|$))")
 _TRES = re.compile(r"|[A-Za-z][^=,\s]*(?:=[^=,\s]*)?(?:,[A-Za-z][^=,\s]*(?:=[^=,\s]*)?)*")
@@ -417,18 +420,17 @@ def titled_jobs(said: str, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
     Raises:
         SchedulerError: fields are missing, or times have no zone and nobody says which.
     """
-    lines = lines_of(said)
-    place, titles = head_of(lines, _NEEDED, _MADE_BY)
     names = {name.lower(): name for name in (*HISTORY_FIELDS.split(","), *_FURTHER)}
-    rows = [line if line != lines[place] else "" for line in lines[place + 1 :]]  # files may have been joined
-    return _rows([names.get(title, title) for title in titles], rows, place + 2, zone, count)
+    tables = titled_rows(lines_of(said), _NEEDED, _MADE_BY)
+    parts = (_rows([names.get(title, title) for title in titles], rows, at, zone, count) for at, titles, rows in tables)
+    return [job for jobs in parts for job in jobs]
 
 
 _FURTHER = ("Timelimit", "ElapsedRaw", "Restarts")  # read where they are there, and not asked for
 _MADE_BY = f"make it with: SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S TIME --format={HISTORY_FIELDS}"
 
 
-def _rows(columns: list[str], lines: list[str], first: int, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
+def _rows(columns: list[str], lines: Sequence[str], first: int, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
     blank = dict.fromkeys((*HISTORY_FIELDS.split(","), *_FURTHER), "") | {"Submit": "Unknown"}
 
     def read(record: dict[str, str]) -> tuple[Job | None, int]:

@@ -9,19 +9,9 @@ from zoneinfo import ZoneInfo
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import NodeState
-from collector.schedulers.slurm.fields import (
-    RowCount,
-    RowReader,
-    consistent,
-    decoded,
-    head_of,
-    lines_of,
-    microseconds,
-    moments,
-    text,
-    words,
-)
+from collector.schedulers.slurm.fields import microseconds, text, words
 from collector.schedulers.slurm.jobs import document
+from collector.schedulers.slurm.rows import RowCount, RowReader, consistent, decoded, lines_of, moments, titled_rows
 
 _MOST_NODES = 200_000
 _UP = "up"
@@ -131,15 +121,16 @@ def node_events(said: bytes | str, zone: ZoneInfo | None = None, count: RowCount
             says which.
     """
     lines = lines_of(said if isinstance(said, str) else decoded(said))
-    place, titles = head_of(lines, _TITLES[1:5], _MADE_BY)
+    count = RowCount() if count is None else count
     blank = dict.fromkeys(_TITLES, "") | {"timeend": "Unknown"}
 
     def read(record: dict[str, str]) -> tuple[Event | None, int]:
         return _event(blank | record, zone)
 
-    reader = RowReader(titles, read, lambda _: True, RowCount() if count is None else count)
-    rows = [line if line != lines[place] else "" for line in lines[place + 1 :]]  # files may have been joined
-    return list(reader.rows(rows, place + 2))
+    found: list[Event] = []
+    for first, titles, rows in titled_rows(lines, _TITLES[1:5], _MADE_BY):
+        found += RowReader(titles, read, lambda _: True, count).rows(rows, first)
+    return found
 
 
 def is_of_events(text: str) -> bool:

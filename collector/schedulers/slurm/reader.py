@@ -16,7 +16,6 @@ from typing import IO, Literal, TypeVar
 from agent.wire.units import SECOND_US
 from collector.errors import SchedulerError
 from collector.schedulers.books import NodeState
-from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import (
     HISTORY_FIELDS,
     SACCT_FIELDS,
@@ -27,6 +26,7 @@ from collector.schedulers.slurm.jobs import (
     shown_jobs,
 )
 from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event, node_events, nodes_in_json, nodes_in_text
+from collector.schedulers.slurm.rows import RowCount
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from collector.errors import FileRefusedError
 from collector.importing.allocation_file import of_holders
 from collector.importing.history import bring, zone
 from collector.importing.slurm_history import SlurmAnswer, from_files, history
-from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import Job
+from collector.schedulers.slurm.rows import RowCount
 from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND, Fleet
 from tests.collector.importing.accounting import (
     BERLIN,
@@ -134,6 +134,7 @@ def test_a_line_break_in_a_name_breaks_no_row(tmp_path: Path, last: bool) -> Non
         ("812|COMPLETED|ann|1792800000|Unknown|1792803600|g1|gres/gpu=4|y", "does not say since when"),
         ("812|COMPLETED|ann|1792800000|1792800000|1792803600|None assigned|gres/gpu=4|y", "on which hosts"),
         ("job12|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'job12' is not a job's number"),
+        ("8.1E+11|COMPLETED|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'8.1E+11' is not a job's number"),
         ("812|12:00|ann|1792800000|1792800000|1792803600|g1|gres/gpu=4|y", "'12:00' is not a state"),
     ],
 )
@@ -146,6 +147,42 @@ def test_what_cannot_be_read_is_counted_with_its_reason(tmp_path: Path, row: str
     assert why in of_only(told).why[0]
     assert of_only(told).why[0].startswith(f"line {2 if before else 3}: ")
     assert [job.name for job in told.accounted] == ["fine"]
+
+
+def test_joined_files_may_have_their_fields_in_different_orders(tmp_path: Path) -> None:
+    """The head of the second file says what its rows are: read by the first, a start would be an end."""
+    titles, values = HEAD.split("|")[::-1], FINE.replace("841", "842").replace("g1", "g2").split("|")[::-1]
+    told = read(tmp_path, "\n".join([HEAD, FINE, "|".join(titles), "|".join(values), ""]))
+    assert [(user, node) for user, node, *_ in held(told)] == [("ann", "g1"), ("ann", "g2")]
+    assert counts(told) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("tres", ["cpu=8,mem=64G,node=1", ""])
+def test_accounting_that_counts_no_gpus_is_told(tmp_path: Path, tres: str) -> None:
+    """Without gres/gpu in AccountingStorageTRES every GPU of a year would be nobody's, and nobody would hear why."""
+    text = "\n".join([HEAD, FINE.replace("gres/gpu=4", tres), ""])
+    assert any("AccountingStorageTRES" in line for line in read(tmp_path, text).sentences())
+    told = read(tmp_path, text + FINE + "\n")
+    assert not any("AccountingStorageTRES" in line for line in told.sentences())
+
+
+def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
+    """Of gres/gpu=16 a copy that broke off may have kept gres/gpu=1."""
+    for end, is_cut in (("", True), ("\n", False)):
+        told = read(tmp_path, f"{HEAD}\n{FINE}{end}")
+        assert any("the last line has no end" in line for line in told.sentences()) == is_cut
+
+
+def test_a_wall_time_that_never_was_is_not_read(tmp_path: Path) -> None:
+    """When summer time begins an hour is left out; a time within it is of another zone, or of no clock."""
+    times = "2026-03-28T10:00:00|2026-03-29T{}:30:00|2026-03-29T05:00:00"
+    text = f"{HEAD}\n841|COMPLETED|ann|{times}|g1|gres/gpu=4|fine\n"
+    assert counts(read(tmp_path, text.format("03"), "Europe/Berlin")) == (1, 0, 0)
+    told = read(tmp_path, text.format("02"), "Europe/Berlin")
+    assert counts(told) == (0, 0, 1)
+    assert of_only(told).why == [
+        "line 2: 2026-03-29T02:30:00 does not exist in Europe/Berlin, where clocks went forward over it"
+    ]
 
 
 def test_steps_and_jobs_without_gpus_are_rows_too(tmp_path: Path) -> None:

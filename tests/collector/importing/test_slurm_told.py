@@ -8,9 +8,9 @@ import pytest
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.history import zone
 from collector.importing.slurm_history import SlurmAnswer, clusters, from_commands, from_files, of_cluster
-from collector.schedulers.slurm.fields import RowCount
 from collector.schedulers.slurm.jobs import HISTORY_FIELDS, SACCT_FIELDS, Job
 from collector.schedulers.slurm.nodes import EVENT_FIELDS, Event
+from collector.schedulers.slurm.rows import RowCount
 from tests.analyzer.ledger.fleet import DAY, HOUR, SECOND
 from tests.collector.importing.site import T, job
 from tests.collector.schedulers import modern
