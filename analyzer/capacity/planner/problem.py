@@ -291,7 +291,8 @@ class Problem:
         has = dict(self.licences)
         for name, count in task.licences:
             if count > has.get(name, 0):
-                raise ProblemError(f"{about} needs {count:,} of license {name}, and there are {has.get(name, 0):,}")
+                there = f"there are {has[name]:,}" if name in has else "licenses does not say how many there are"
+                raise ProblemError(f"{about} needs {count:,} of license {name}, and {there}")
         if task.duration is None and not task.durations and not task.sizes:
             of = f" of runs named {task.history!r}" if task.history else ""
             raise ProblemError(f"{about}: its duration{of} is not known; give it, as in duration: 3 h")

@@ -9,11 +9,11 @@ The heuristics: OLB, HEFT, randomized HEFT, and what changes least of what was p
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import exp
+from math import ceil, exp
 from random import Random
 from time import monotonic
 
-from analyzer.capacity.planner.instance import CROSS_RACK, LOCAL, RACK, STORAGE, Instance, heads_of, lower_bound
+from analyzer.capacity.planner.instance import CROSS_RACK, LOCAL, RACK, STORAGE, Form, Instance, heads_of, lower_bound
 from analyzer.capacity.planner.plan import SOLVERS, Binding, Plan, PlanAnswer, Solver, Verdict
 from analyzer.capacity.planner.problem import Problem
 from analyzer.capacity.planner.prove import Proofs, Prover, has_cp_sat, is_small
@@ -39,32 +39,44 @@ from analyzer.capacity.planner.schedule import (
 def olb(instance: Instance) -> Schedule:
     """Return OLB's schedule (opportunistic load balancing): tasks as they arrived, each to what is free first.
 
-    It looks at neither run nor transfer times, and gives each task a machine to itself: what a site gets where nobody
-    plans. A task that arrived before what it waits for is taken once that has its place.
+    It looks at neither run nor transfer times, and gives each task a machine to itself, of a node with several GPUs
+    those that it asks for: what a site gets where nobody plans. A task that arrived before what it waits for is taken
+    once that has its place.
     """
     count = len(instance.choices)
     nodes, starts, ends = [0] * count, [0] * count, [0] * count
-    free_at, tables = list(instance.available), timetables(instance)
+    free_at = [  # when each GPU of a node is free, the soonest first; a node without GPUs is one machine
+        [available] * max(1, int(node.gpus))
+        for available, node in zip(instance.available, instance.problem.nodes, strict=True)
+    ]
+    tables = timetables(instance)
     for task in by_priority(instance, [-arrived for arrived in range(count)]):
         place = _free_first(instance, task, free_at)
-        free = max(free_at[node] for node in instance.nodes_of(place))
+        last = _last_taken(instance.form_of(task, place))
+        free = max(free_at[node][last] for node in instance.nodes_of(place))
         start = slot(instance, tables, task, place, max(free, ready_at(instance, task, place, nodes, ends)))
         occupy(instance, tables, task, place, start)
         nodes[task], starts[task], ends[task] = place, start, start + instance.seconds_on(task, place)
         for node in instance.nodes_of(place):
-            free_at[node] = ends[task]
+            free_at[node] = sorted([*free_at[node][last + 1 :], *[ends[task]] * (last + 1)])
     return Schedule(tuple(nodes), tuple(starts))
 
 
-def _free_first(instance: Instance, task: int, free_at: Sequence[int]) -> int:
+def _last_taken(form: Form) -> int:
+    """Return which of a node's GPUs, the soonest free first, is the last that a task takes; it takes one at least."""
+    return max(1, ceil(form.gpus)) - 1
+
+
+def _free_first(instance: Instance, task: int, free_at: Sequence[Sequence[int]]) -> int:
     if instance.is_plain[task]:
-        return min(instance.choices[task], key=lambda node: free_at[node])
-    places = {
-        instance.place(number, first): max(free_at[node] for node in first)
-        for number, form in enumerate(instance.forms[task])
-        for domain in form.domains
-        for first in [sorted(domain, key=lambda node: free_at[node])[: form.hosts]]
-    }
+        last = _last_taken(instance.forms[task][0])
+        return min(instance.choices[task], key=lambda node: free_at[node][last])
+    places: dict[int, int] = {}
+    for number, form in enumerate(instance.forms[task]):
+        for domain in form.domains:
+            free = {node: free_at[node][_last_taken(form)] for node in domain}
+            first = sorted(domain, key=free.__getitem__)[: form.hosts]
+            places[instance.place(number, first)] = max(free[node] for node in first)
     return min(places, key=lambda place: places[place])
 
 

@@ -158,7 +158,8 @@ class _Clock:
 def _name(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_LETTERS_MOST or not value.isprintable():
         letters = f"a name of 1 to {_NAME_LETTERS_MOST} printable characters"
-        raise ValueError(f"{must_be(letters, value)}; write a number in quotes")
+        quotes = "" if isinstance(value, str) else "; write a number, a date, yes or no in quotes"
+        raise ValueError(f"{must_be(letters, value)}{quotes}")
     return value
 
 

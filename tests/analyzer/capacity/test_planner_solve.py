@@ -10,8 +10,8 @@ from agent.wire.units import GB
 from analyzer.capacity.planner.instance import Instance, lower_bound
 from analyzer.capacity.planner.plan import SOLVERS, Plan, Solver
 from analyzer.capacity.planner.problem import Duration, Input, Node, Planned, Problem, Task
-from analyzer.capacity.planner.schedule import latest_starts, plan_of
-from analyzer.capacity.planner.solve import heft, random_heft, solve
+from analyzer.capacity.planner.schedule import latest_starts, length, plan_of
+from analyzer.capacity.planner.solve import heft, olb, random_heft, solve
 from analyzer.capacity.planner.validator import validate
 from bench.plans.brute import makespan, shortest
 from bench.plans.problems import TINY, Size, generated
@@ -67,6 +67,14 @@ def test_of_plans_that_keep_the_deadline_the_cheapest_is_taken() -> None:
     answer = solve(Problem((task("a", 1), task("b", 1)), (dear, cheap), deadline_seconds=2 * HOUR), PATIENCE_SECONDS)
     assert set(nodes_of(answer.plan).values()) == {"cheap"}
     assert answer.plan.cost_micros == 2_000_000
+
+
+@pytest.mark.parametrize(("gpus", "hours"), [(1, 1), (2, 2), (0.25, 1), (0, 1)])
+def test_where_nobody_plans_a_node_of_eight_gpus_still_runs_eight_tasks_at_once(gpus: float, hours: int) -> None:
+    """A gain of 7 h over one task at a time is none: any scheduler gives each task its own GPUs."""
+    tasks = tuple(task(name, 1, cpus=1, gpus=gpus) for name in "abcdefgh")
+    problem = Problem(tasks, (node("n1", cpus=64, gpus=8),))
+    assert length(Instance(problem), olb(Instance(problem))) == (0, hours * HOUR)
 
 
 def test_a_move_says_what_its_transfers_save() -> None:

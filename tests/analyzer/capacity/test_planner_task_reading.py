@@ -118,7 +118,8 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("gpu: 1", "count: 0, gpu: 1", "count must be 1 to 10,000"),
         ("gpu: 1", "count: 10001, gpu: 1", "count must be 1 to 10,000"),
         ("gpu: 1", "count: 10000, gpu: 1", "the arrays come to 10,001 tasks"),
-        ("rack: B", "rack: 7", "write a number in quotes"),
+        ("rack: B", "rack: 7", "write a number, a date, yes or no in quotes"),
+        ("rack: B", "rack: no", "write a number, a date, yes or no in quotes"),
         ("rack: B", 'rack: "a\\u202eb"', "printable characters"),
         ("  t2:", "  t1:", "a key is given twice"),
         ("nodes:", "notes:", "unknown key 'notes'; did you mean 'nodes'"),
@@ -154,7 +155,7 @@ def test_all_that_is_wrong_is_named_at_once() -> None:
     ]
     assert told[2].startswith("the task file, task t1: gpu is missing; set how many, none (it needs none), or ")
     assert told[3].startswith("the task file, task t2: after must be a name of 1 to 200 printable characters, ")
-    assert told[3].endswith("not '7'; write a number in quotes")
+    assert told[3].endswith("not '7'; write a number, a date, yes or no in quotes")
 
 
 @pytest.mark.parametrize(
