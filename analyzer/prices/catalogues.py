@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from analyzer.errors import ConfigError
 from analyzer.prices.price_book import PriceBook
 from analyzer.prices.rows import price_digits, price_rows_toml
 from analyzer.settings.bounded import BoundedLines
-from analyzer.settings.toml_entry import exact
+from analyzer.settings.toml_entry import exact, written_decimal
 from analyzer.text.words import dollars
 
 _ROWS_MOST = 2_000_000
@@ -131,7 +131,7 @@ def _number_of(text: str, what: str) -> Fraction:
         LeftOutError: it is none.
     """
     try:
-        number = exact(Decimal(text.strip())) if len(text) <= _NUMBER_MOST else None
+        number = exact(written_decimal(text.strip())) if len(text) <= _NUMBER_MOST else None
     except InvalidOperation:
         number = None
     if not number:

@@ -56,7 +56,7 @@ import io
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -64,7 +64,7 @@ from typing import Any, ClassVar
 from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError
 from analyzer.prices.rows import GpuPrice
-from analyzer.settings.toml_entry import TomlEntry, whole_micros
+from analyzer.settings.toml_entry import TomlEntry, whole_micros, written_decimal
 from analyzer.settings.toml_model import between, fixed, read_row, since, toml_key, until
 from analyzer.text.words import dollars
 
@@ -462,7 +462,7 @@ def _hour(text: str, where: str) -> int:
 
 def _micros(text: str, where: str) -> int:
     try:
-        micros = whole_micros(Decimal(text)) if len(text) <= _TOLD else None
+        micros = whole_micros(written_decimal(text)) if len(text) <= _TOLD else None
     except InvalidOperation:
         micros = None
     if micros is None or micros > PRICE_MOST_MICROS:

@@ -254,6 +254,15 @@ def toml_value(value: object) -> str:
     return str(value)
 
 
+def written_decimal(text: str) -> Decimal:
+    """Return a decimal as others write it: Python alone reads 4_99.20 as a number.
+
+    Raises:
+        InvalidOperation: it is none.
+    """
+    return Decimal("" if "_" in text else text)
+
+
 def exact(value: int | Decimal) -> Fraction | None:
     """Return a number from 0 to a trillion as it is, or None where it is another.
 

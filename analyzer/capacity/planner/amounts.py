@@ -19,7 +19,7 @@ from agent.wire.sku import sku
 from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS, SECOND_US
 from analyzer.capacity.planner.problem import Duration, ProblemError, Task, TaskFileError, TransferRate
 from analyzer.period import WEEKDAYS, local
-from analyzer.settings.toml_entry import whole_micros
+from analyzer.settings.toml_entry import whole_micros, written_decimal
 from analyzer.text.words import NO_BREAK, day, moment_words, nearest, plain
 
 _SHOWN_LETTERS = 40  # of a value that is none
@@ -72,7 +72,11 @@ def amount(value: object) -> int | Decimal:
 def price_micros(value: object) -> int:
     """Return an amount of money in millionths."""
     try:
-        amount = Decimal(str(value)) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else None
+        amount = (
+            written_decimal(str(value))
+            if isinstance(value, (int, float, str)) and not isinstance(value, bool)
+            else None
+        )
     except InvalidOperation:
         amount = None
     micros = whole_micros(amount) if amount is not None and amount.is_finite() else None

@@ -9,8 +9,8 @@ Microsoft, "Cost and usage details file schema"; Google, "Structure of the detai
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -19,6 +19,7 @@ from typing import Any
 
 from agent.wire.bounded import json_said
 from analyzer.errors import ConfigError
+from analyzer.settings.toml_entry import written_decimal
 
 _NULLS = frozenset({"", "null", "(null)", "\\n", "none", "nan", "nat", "n/a", "<na>"})
 _LONGEST_NULL = max(map(len, _NULLS))
@@ -96,7 +97,7 @@ class Cells:
 
     def _decimal(self, name: str, text: str) -> Decimal:
         try:
-            found = Decimal(text)
+            found = written_decimal(text)
         except InvalidOperation as error:
             comma = ", it has a comma; export decimals with points" if "," in text else ""
             raise self.wrong(name, f"not a decimal number{comma}") from error
@@ -128,6 +129,7 @@ class BillForm:
 
     The first of the columns that are `needed` no other form has. `same` says by column of FOCUS which own ones are it,
     of several the first that is not null; `convert` makes the others, of cells by own names, `also` among them.
+    `paid` is what a line was paid with, below 0, where its provider writes that beside its cost.
     """
 
     name: str
@@ -136,6 +138,7 @@ class BillForm:
     same: Mapping[str, tuple[str, ...]]
     also: tuple[str, ...]
     convert: Callable[[Cells], Mapping[str, object]]
+    paid: Callable[[Cells], Decimal] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,14 +147,23 @@ class BillForm:
             dict.fromkeys((*self.needed, *(name for names in self.same.values() for name in names), *self.also))
         )
 
-    def as_focus(self, own: Cells) -> Cells:
-        """Return a line as FOCUS has it; what is wrong with it is said by its own columns."""
+    def as_focus(self, own: Cells) -> Iterator[Cells]:
+        """Yield a line as FOCUS has it, then what it was paid with; what is wrong is said by its own columns."""
         cells: dict[str, object] = {"ProviderName": self.provider, "ChargeCategory": "Usage"}
         names: dict[str, str] = {}
         for name, sources in self.same.items():
             source = next((one for one in sources if text_of(own.cells.get(one)) is not None), sources[0])
             cells[name], names[name] = own.cells.get(source), own.names.get(source, source)
-        return Cells(own.path, own.number, {**cells, **self.convert(own)}, names)
+        line = Cells(own.path, own.number, {**cells, **self.convert(own)}, names)
+        yield line
+        if self.paid is not None and (paid := self.paid(own)):
+            credit = {
+                "ChargeCategory": "Credit",
+                "BilledCost": paid,
+                "EffectiveCost": paid,
+                "PricingQuantity": _NOTHING,
+            }
+            yield replace(line, cells={**line.cells, **credit})
 
 
 _NOTHING = Decimal(0)
@@ -292,6 +304,7 @@ def _azure_day(own: Cells) -> datetime:
 
 
 _GOOGLE_TYPES = {"regular": "Usage", "tax": "Tax", "adjustment": "Adjustment", "roundingerror": "Adjustment"}
+_GOOGLE_PAYS = "PROMOTION"  # "considered a form of payment"; the other types lower the price
 _GOOGLE_COMMITTED = re.compile(r"\bCUDs?\b|commit", re.IGNORECASE)  # whose price is on the usage since July 2025
 _GOOGLE_GPU = re.compile(r"\bGPUs?\b")
 _GOOGLE_SIZES = (re.compile(r"\b(?:Tesla )?(A100|V100) GPU\b"), {"A100": "A100 40GB GPU", "V100": "V100 16GB GPU"})
@@ -302,7 +315,7 @@ def _google(own: Cells) -> Mapping[str, object]:
     if category is None:
         raise own.wrong("cost_type", f"it is one of {', '.join(_GOOGLE_TYPES)}")
     credits_ = _credits(own)
-    cost = own.needed("cost") + sum((amount for amount, _ in credits_), _NOTHING)
+    cost = own.needed("cost") + sum((amount for amount, kind in credits_ if kind != _GOOGLE_PAYS), _NOTHING)
     pattern, sizes = _GOOGLE_SIZES
     said = (own.text("sku.description") or "").replace("(1 gpu slice)", "GPU")  # a GPU with its part of the host
     name = pattern.sub(lambda found: sizes[found[1]], said)  # the larger says its size
@@ -321,6 +334,10 @@ def _google(own: Cells) -> Mapping[str, object]:
         "PricingUnit": f"GPU {unit}" if unit is not None and _GOOGLE_GPU.search(name) else unit,
         "SkuMeter": name,
     }
+
+
+def _google_paid(own: Cells) -> Decimal:
+    return sum((amount for amount, kind in _credits(own) if kind == _GOOGLE_PAYS), _NOTHING)
 
 
 def _credits(own: Cells) -> list[tuple[Decimal, str]]:
@@ -393,6 +410,7 @@ FORMS = (
         },
         ("consumption_model.description", "usage.amount_in_pricing_units", "usage.pricing_unit"),
         _google,
+        _google_paid,
     ),
     BillForm(
         "an OCI cost report",

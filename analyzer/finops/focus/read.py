@@ -29,6 +29,7 @@ from analyzer.errors import ConfigError
 from analyzer.finops.focus.forms import FORMS, BillForm, Cells, details_of, flat, folded, text_of
 from analyzer.period import micros
 from analyzer.settings.bounded import BoundedLines, strict_json
+from analyzer.text.words import some
 
 NEEDED = (
     "BilledCost", "BillingCurrency", "ChargeCategory", "ChargePeriodEnd", "ChargePeriodStart", "EffectiveCost",
@@ -53,7 +54,7 @@ _OF_MANY = re.compile(
 )
 _LONGEST_US = 3_660 * DAY_US  # of a charge, ten years: longer ones are "for ever", and have no part of a day
 _ROWS_MOST = 200_000_000  # of a file: a gzip of a few megabytes can stand for more lines than anybody waits for
-_BATCH_ROWS, _DIGEST_BYTES, _PEEKED, _UTF8_MOST = 5_000, 1 << 20, 64, 4
+_BATCH_ROWS, _DIGEST_BYTES, _PEEKED, _UTF8_MOST, _SHOWN = 5_000, 1 << 20, 64, 4, 120
 _PARQUET_MAGIC, _GZIP_MAGIC, _ZIP_MAGIC = b"PAR1", b"\x1f\x8b", b"PK\x03\x04"
 _BYTE_ORDER_MARK = "\ufeff"
 _OWN_COLUMN = "x_GpuMilliseconds"
@@ -95,7 +96,7 @@ def read_focus(*paths: Path) -> Iterator[BillLine]:
     for path in paths:
         with _renamed(path):
             for form, cells in (_cells_of_parquet if _magic(path) == _PARQUET_MAGIC else _cells_of_text)(path):
-                yield _line(form.as_focus(cells) if form is not None else cells)
+                yield from map(_line, form.as_focus(cells) if form is not None else (cells,))
 
 
 def is_own(path: Path) -> bool:
@@ -139,7 +140,7 @@ def _renamed(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is neither CSV in UTF-8 nor Parquet; name the bill's own file") from error
+        raise ConfigError(f"{path} is neither text in UTF-8 nor Parquet; export it as CSV in UTF-8") from error
     except (pa.ArrowException, ValueError) as error:
         raise ConfigError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
 
@@ -148,7 +149,9 @@ def _magic(path: Path) -> bytes:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == _ZIP_MAGIC:
-        raise ConfigError(f"{path} is a ZIP archive; unpack it, and name the files of the bill in it")
+        raise ConfigError(
+            f"{path} is a ZIP archive or a workbook; unpack it or save its sheet as CSV, and name the files of the bill"
+        )
     return magic
 
 
@@ -296,7 +299,10 @@ def _no_focus(path: Path, header: Sequence[str], missing: Sequence[str]) -> str:
                     f"{path}, line 1: columns are separated by {what}; export it with commas, and decimals with points"
                 )
     providers = ", ".join(form.name for form in FORMS)
-    return f"{path} is not a FOCUS file of 1.0 to 1.4: it lacks {', '.join(missing)}; nor is it {providers}"
+    return (
+        f"{path} is not a FOCUS file of 1.0 to 1.4: its first line has {some(list(header))[:_SHOWN]!r}, and it lacks"
+        f" {', '.join(missing)}; nor is it {providers}"
+    )
 
 
 def _line(cell: Cells) -> BillLine:
@@ -315,6 +321,9 @@ def _line(cell: Cells) -> BillLine:
     if end - start > _LONGEST_US:
         raise cell.wrong("ChargePeriodEnd", "the charge would last more than ten years")
     details = details_of(cells.get("SkuPriceDetails"))
+    priced = cell.amount("PricingQuantity"), texts.get("PricingUnit")
+    consumed = cell.amount("ConsumedQuantity"), texts.get("ConsumedUnit")
+    quantity, unit = consumed if priced == (None, None) else priced
     return BillLine(
         provider=texts.get("ServiceProviderName") or texts.get("ProviderName"),
         category=category,
@@ -327,10 +336,10 @@ def _line(cell: Cells) -> BillLine:
         effective=cell.needed("EffectiveCost"),
         contracted=cell.amount("ContractedCost"),
         unit_price=cell.amount("ContractedUnitPrice"),
-        quantity=cell.amount("PricingQuantity"),
-        unit=texts.get("PricingUnit"),
-        consumed_quantity=cell.amount("ConsumedQuantity"),
-        consumed_unit=texts.get("ConsumedUnit"),
+        quantity=quantity,
+        unit=unit,
+        consumed_quantity=consumed[0],
+        consumed_unit=consumed[1],
         pricing_category=texts.get("PricingCategory"),
         region=texts.get("RegionId"),
         resource=None if _OF_MANY.search(texts.get("ResourceId", "")) else texts.get("ResourceId"),

@@ -87,8 +87,11 @@ class PaidDay:
 class Bill:
     """An invoice, gathered. `first` and `last` are UTC days (their first microseconds) that lines of GPUs lie in.
 
+    `begins` and `ends` are from when to when it has usage of anything: a bill may be cut in a day, or be by the days of
+    another time zone. None where that is not known.
+
     `days` is by GPU kind, day and currency, `currencies` those of GPUs. `unpriced` counts lines of GPUs from which no
-    price follows, by reason; `notes` are sentences on how it was read.
+    price follows, by reason, `untimed` those of which no hours do; `notes` are sentences on how it was read.
     """
 
     days: dict[tuple[str, int, str], Billed] = field(default_factory=dict)
@@ -96,7 +99,10 @@ class Bill:
     lines: int = 0
     prices: dict[PriceKey, dict[int, PaidDay]] = field(default_factory=dict)
     unpriced: Counter[str] = field(default_factory=Counter)
+    untimed: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    begins: int | None = None
+    ends: int | None = None
 
     @property
     def currencies(self) -> set[str]:
@@ -193,7 +199,11 @@ class _Gathering:
 
     def add(self, line: BillLine) -> None:
         """Add one line."""
-        self._bill.lines += 1
+        bill = self._bill
+        bill.lines += 1
+        if line.category == "Usage" and not line.correction:
+            bill.begins = line.start if bill.begins is None else min(bill.begins, line.start)
+            bill.ends = line.end if bill.ends is None else max(bill.ends, line.end)
         self._without_zone += not line.has_zone
         kind = self._kind(line)
         nanos = _nanos(line.effective)
@@ -235,6 +245,8 @@ class _Gathering:
         if line.category == "Usage" and is_priceless:
             why = (time.why or "no price") if line.effective else "they cost 0"
             self._bill.unpriced[why] += 1
+        if time.gpu_hours is None and time.why is not None:
+            self._bill.untimed[time.why] += 1
         product = _product(line, kind)
         pieces = list(_days(line.start, line.end, self._within))
         parts, length = [until - since for since, until in pieces], line.end - line.start

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.wire.units import DAY_US, HOUR_MS
+from agent.wire.units import DAY_US, HOUR_MS, HOUR_US
 from analyzer.errors import ConfigError, EmptyLedgerError, LedgerError
 from analyzer.finops.focus.read import digest_of, is_own, read_focus
 from analyzer.finops.reconcile.bill import Bill, Billed, Span, gather
@@ -36,8 +36,9 @@ class OwnedTime:
     unpriced_ms: int
 
 
-def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], OwnedTime]:
-    """Return the ledger of a span by GPU kind and UTC day."""
+def booked(session: Session, start: int, end: int, bill: Bill) -> dict[tuple[str, int], OwnedTime]:
+    """Return the ledger of a span by GPU kind and UTC day, without hours of days that the bill has in part."""
+    (day, first), (after, next_day) = _without_usage(bill)
     rows = session.rows(
         """
         SELECT coalesce(sku, 'unknown'), hour // $day_us * $day_us, sum(milliseconds), coalesce(sum(cost_micros), 0),
@@ -45,11 +46,20 @@ def booked(session: Session, start: int, end: int) -> dict[tuple[str, int], Owne
             coalesce(sum(cost_micros) FILTER (purchase_option = 'owned'), 0),
             coalesce(sum(milliseconds) FILTER (state = 'unobserved' AND cause = 'never_seen'), 0),
             coalesce(sum(milliseconds) FILTER (cost_micros IS NULL), 0)
-        FROM ledger WHERE hour >= $start AND hour < $end GROUP BY 1, 2
+        FROM ledger WHERE hour >= $start AND hour < $end
+            AND (hour < $day OR hour >= $first) AND (hour < $after OR hour >= $next) GROUP BY 1, 2
         """,
-        {"day_us": DAY_US, "start": start, "end": end},
+        {"day_us": DAY_US, "start": start, "end": end, "day": day, "first": first, "after": after, "next": next_day},
     )
     return {(sku, int(day)): OwnedTime(*map(int, amounts)) for sku, day, *amounts in rows}
+
+
+def _without_usage(bill: Bill) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return from when to when the bill has no usage in its first day and in its last one, by whole hours."""
+    if bill.begins is None or bill.ends is None:
+        return (0, 0), (0, 0)
+    first, after = bill.begins // HOUR_US * HOUR_US, -(-bill.ends // HOUR_US) * HOUR_US
+    return (first // DAY_US * DAY_US, first), (after, -(-after // DAY_US) * DAY_US)
 
 
 _MATCHED_PERMILLE = 10  # ours: a bill and a ledger that differ by more than 1% do not say the same
@@ -99,7 +109,8 @@ class Difference:
 class Comparison:
     """A whole invoice against the ledger. `currency` is the ledger's; `foreign` are those of GPUs where they differ.
 
-    `start` and `end` are what was asked for; what was compared of it is told by `days`.
+    `start` and `end` are what was asked for; what was compared of it is told by `days`. `in_part` says that the bill
+    has usage of a part of its first or last day alone, and that no more of the ledger was compared.
     """
 
     currency: str
@@ -109,6 +120,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     invoice_last: int | None
     unseen_ms: int
+    in_part: bool = False
 
     @property
     def counted(self) -> tuple[Difference, ...]:
@@ -246,13 +258,16 @@ def _reasons(
     apart = invoice_micros - ledger_micros
     found = []
     if booked is not None and booked.unpriced_ms:
-        found.append(Reason("no_price", f"{_hours(booked.unpriced_ms)} GPU-hours have no price in the ledger"))
+        words = f"{_hours(booked.unpriced_ms)} GPU-hours have no price in the ledger"
+        found.append(Reason("no_price", words, None if ledger_micros or billed is None else apart or None))
     if booked is None and apart:
         found.append(Reason("not_owned", "billed, and the ledger owns none of these", apart))
     elif billed is None and apart:
         found.append(Reason("not_billed", "owned per the ledger, and not on the invoice", apart))
     elif booked is not None and billed is not None:
-        found += _by_hours_and_price(booked, ledger_micros, invoice_micros, hours)
+        by_parts = _by_hours_and_price(booked, ledger_micros, invoice_micros, hours)
+        is_priceless = booked.unpriced_ms and not ledger_micros  # of hours alone it can be told whether they agree
+        found += [replace(one, micros=None) for one in by_parts if one.kind == "hours"] if is_priceless else by_parts
     if apart and booked is not None and booked.unseen_ms:
         found.append(
             Reason("unseen", f"of these {_hours(booked.unseen_ms)} GPU-hours are owned, and no agent saw them")
@@ -262,8 +277,8 @@ def _reasons(
 
 def _by_hours_and_price(booked: OwnedTime, ledger_micros: int, invoice_micros: int, hours: int | None) -> list[Reason]:
     apart = invoice_micros - ledger_micros
-    if hours is None or not booked.milliseconds or not ledger_micros:
-        words = "price or hours differ: the invoice does not say its hours"
+    if hours is None or not booked.milliseconds:
+        words = "price or hours differ: the hours on the invoice are not known"
         return [Reason("price_or_hours", words, apart)] if apart else []
     owned = _nano_hours(booked.milliseconds)
     more = hours - owned
@@ -314,7 +329,7 @@ def gathered(invoice: Sequence[Path], skus: Collection[str], mapping: Sequence[P
     """Return the files of an invoice as they are compared, by the ledger's kinds and mapping files.
 
     Raises:
-        ConfigError: a file cannot be read, is our own export, or says what another says.
+        ConfigError: a file cannot be read, is our own export, or says what another says; or they have no lines.
     """
     digests: dict[str, Path] = {}
     for path in invoice:
@@ -322,7 +337,10 @@ def gathered(invoice: Sequence[Path], skus: Collection[str], mapping: Sequence[P
             raise ConfigError(f"{path} is an export of gpuledger, not an invoice: it always agrees with the ledger")
         if (other := digests.setdefault(digest_of(path), path)) is not path:
             raise ConfigError(f"{path} has the content of {other}: each file of an invoice counts once")
-    return gather(read_focus(*invoice), SkuMap.of(skus, *mapping), *span)
+    bill = gather(read_focus(*invoice), SkuMap.of(skus, *mapping), *span)
+    if not bill.lines:
+        raise ConfigError(f"{name_of(invoice)} has no lines in the period")
+    return bill
 
 
 def name_of(invoice: Sequence[Path]) -> str:
@@ -347,7 +365,9 @@ def hold(session: Session, bill: Bill, name: str, currency: str, span: Span) -> 
         "SELECT hour // $day * $day, count(*) FROM ledger_hours WHERE hour >= $start AND hour < $end GROUP BY 1",
         {"day": DAY_US, "start": start, "end": end},
     )
-    return compare(booked(session, start, end), bill, currency, (start, end), dict(known))
+    in_part = any(max(since, start) < min(until, end) for since, until in _without_usage(bill))
+    compared = compare(booked(session, start, end, bill), bill, currency, (start, end), dict(known))
+    return replace(compared, in_part=in_part)
 
 
 def reconcile(
@@ -395,6 +415,8 @@ def _body(bill: Bill) -> dict[str, object]:
     return {
         "currencies": sorted(bill.currencies),
         "lines": bill.lines,
+        "begins": bill.begins,
+        "ends": bill.ends,
         "days": [
             {"sku": sku, "day": day, "currency": currency, **asdict(one)}
             for (sku, day, currency), one in sorted(bill.days.items())

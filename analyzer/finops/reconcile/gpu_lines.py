@@ -60,7 +60,7 @@ _JOINED = re.compile(r"(?<=[a-z])(hours?|hrs?)\b|\(s\)")
 _BETWEEN = re.compile(r"[\s/*()_·-]+|\.(?=[a-z]+$)|\.$")  # Google writes GiBy.s
 _COUNT = re.compile(r"^(\d[\d,]*(?:\.\d+)?)([km]?)$")
 _TIMES = {"": 1, "k": 1_000, "m": 1_000_000}
-_HOURS_OF_MONTH, _MONTHS_OF_YEAR = 730, 12
+_DAY_HOURS, _HOURS_OF_MONTH, _MONTHS_OF_YEAR = 24, 730, 12
 _BLOCKS = (10, 100, 1_000, 10_000)
 _SAME = Decimal("0.001")  # costs and quantities are rounded: a thousandth apart is the same
 
@@ -152,7 +152,8 @@ _NAME_MOST = 160  # characters of what may have a GPU's name in it
 _FIELDS = ("SkuMeter", "SkuId", "SkuPriceId", "ChargeDescription")
 # What a line's kind follows from, beside the instance type and the number of GPUs of its details.
 KIND_COLUMNS = (
-    *_FIELDS, "CommitmentDiscountStatus", "PricingCategory", "PricingUnit", "ServiceCategory", "ServiceName",
+    *_FIELDS, "CommitmentDiscountStatus", "ConsumedUnit", "PricingCategory", "PricingUnit", "ServiceCategory",
+    "ServiceName",
 )  # fmt: skip
 _WORDS = re.compile(r"[^A-Za-z0-9._+-]+")
 # FOCUS has no owned: who sells capacity for a term writes Committed, who sells what is left over Dynamic.
@@ -163,6 +164,7 @@ _FEE = re.compile(
     r"|ai enterprise|licen[cs](?:es?|ing)(?! (?:included|required)))\b",
     re.IGNORECASE,
 )
+_ONCE = re.compile(r"\b(set-?up|one-time|onboarding|shortfall)\b", re.IGNORECASE)  # where no time is counted
 _TAX = re.compile(r"\b(vat|gst|hst|mwst|tva|iva|(sales|value[- ]added) tax)\b", re.IGNORECASE)
 # Of AWS: hours for which capacity was held at no cost of its own; whoever used it, or did not, is billed beside it.
 _HELD_CAPACITY = re.compile(r"(?:^|-)(?:Reservation|DedicatedRes):")
@@ -280,7 +282,9 @@ def _is_time(line: BillLine) -> bool:
 def _is_fee(line: BillLine, texts: Collection[str]) -> bool:
     """Say whether words tell that a line is a fee; of a commitment they name the hour that it covers."""
     told = (*texts, line.texts.get("ServiceName", ""), line.texts.get("ServiceCategory", ""))
-    return "CommitmentDiscountStatus" not in line.texts and any(map(_FEE.search, told))
+    if "CommitmentDiscountStatus" in line.texts:
+        return False
+    return any(map(_FEE.search, told)) or (not _is_time(line) and any(map(_ONCE.search, told)))
 
 
 def is_host_part(line: BillLine) -> bool:
@@ -351,7 +355,9 @@ def hours_of_line(line: BillLine, kind: BilledKind) -> LineHours:
         is_named = kind.gpus > 1 and not kind.is_mapped
         return LineHours(hours / kind.gpus if is_named else None, hours)
     if not is_blind and abs(hours) > length * (1 + _SAME):
-        return LineHours(hours, None, f"more hours than the charge is long ({line.unit} may count something else)")
+        also = ", or its last day is included" if abs(abs(hours) - length - _DAY_HOURS) <= _SAME else ""
+        why = f"more hours than the charge is long ({line.unit} may count something else{also})"
+        return LineHours(hours, None, why)
     return LineHours(hours, hours * kind.gpus)
 
 
@@ -376,6 +382,7 @@ def _is_made_by(line: BillLine, count: Decimal) -> bool:
 def _as_consumed(line: BillLine, unit: Unit, hours: Decimal) -> Decimal:
     """Return the hours that were consumed, where those that are priced differ by a block of 10, 100 or 1,000 alone.
 
+    So it is where the unit price makes the cost of what was consumed alone: Google's view has one unit as the quantity.
     Other differences are real: minutes that are consumed are priced as an hour.
     """
     consumed_unit = unit_of(line.consumed_unit)
@@ -385,7 +392,11 @@ def _as_consumed(line: BillLine, unit: Unit, hours: Decimal) -> Decimal:
     if not consumed:
         return hours
     blocks = max(consumed / hours, hours / consumed)
-    return consumed if any(abs(blocks - size) <= size * _SAME for size in _BLOCKS) else hours
+    if any(abs(blocks - size) <= size * _SAME for size in _BLOCKS):
+        return consumed
+    cost, priced = line.contracted or line.effective, (line.unit_price or 0) * (line.quantity or 0)
+    is_made = abs(priced * consumed / hours - cost) <= abs(cost) * _SAME < abs(priced - cost)
+    return consumed if is_made else hours
 
 
 def _were_gpus(line: BillLine, hours: Decimal) -> bool:

@@ -36,7 +36,8 @@ def label_of_compared(compared: Comparison) -> str:
 
 def _of_how_many(compared: Comparison) -> str:
     asked = -(-(compared.end - compared.start) // DAY_US)
-    return "" if len(compared.days) in (0, asked) else f", {len(compared.days)} of {counted(asked, 'day')}"
+    days = "" if len(compared.days) in (0, asked) else f", {len(compared.days)} of {counted(asked, 'day')}"
+    return f"{days}, the first or last day in part" if compared.in_part else days
 
 
 def _day_of(instant: int) -> date:
@@ -56,7 +57,7 @@ def answer(compared: Comparison) -> str:
     if compared.matched:
         alone = compared.by_cost_alone
         days = f"{alone:,} of {len(compared.counted):,} kinds and days"
-        of_cost = f" Cost alone was compared of {days}: the invoice does not say their hours." if alone else ""
+        of_cost = f" Cost alone was compared of {days}: their hours on the invoice are not known." if alone else ""
         return f"Matched within {share}: {sums}.{of_cost}"
     return f"Not matched: {share} apart; {sums}."
 
@@ -83,7 +84,13 @@ def reconcile_text(compared: Comparison, bill: Bill, name: str, top: int = ROWS_
 
 def notes_text(bill: Bill) -> list[str]:
     """Return how the invoice was read, where somebody must know it."""
-    return ["", *(f"  {note}" for note in bill.notes)] if bill.notes else []
+    notes = _notes(bill)
+    return ["", *(f"  {note}" for note in notes)] if notes else []
+
+
+def _notes(bill: Bill) -> list[str]:
+    untimed = (f"The hours of {counted(lines, 'line')} are not known: {why}." for why, lines in bill.untimed.items())
+    return [*bill.notes, *untimed]
 
 
 def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, object]:
@@ -103,7 +110,7 @@ def comparison_data(compared: Comparison, bill: Bill, name: str) -> dict[str, ob
         "apart_micros": compared.apart_micros,
         "differences": [{**asdict(each), "micros": each.micros} for each in compared.differences],
         "not_compared": [asdict(other) for other in (*bill.others.values(), *_foreign(bill, compared.currency))],
-        "notes": bill.notes,
+        "notes": _notes(bill),
     }
 
 

@@ -28,6 +28,7 @@ from collector.problem import problem_response
 _DAYS_MOST = 20_000  # GPU kinds and days: ten kinds over five years
 _NANOS_MOST = 4 * 10**16  # forty millions of a currency: sums of as many fit the ledger's integers
 _LAST_DAY = 4_102_444_800_000_000  # 2100
+_Moment = Annotated[int, Field(ge=0, le=_LAST_DAY)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Currency = Annotated[str, StringConstraints(pattern="^[A-Z]{3}$")]
 _Nanos = Annotated[int, Field(ge=-_NANOS_MOST, le=_NANOS_MOST, description="Billionths of the currency.")]
@@ -64,6 +65,8 @@ class InvoiceAsked(Parameters):
     digest: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(description="SHA-256 of the file.")
     currencies: Annotated[list[Currency], Field(max_length=50)] = Field(description="In which GPUs are billed.")
     lines: Annotated[int, Field(ge=0, le=10**12)]
+    begins: _Moment | Opt = Field(None, description="The start of its first usage, of anything, in microseconds.")
+    ends: _Moment | Opt = Field(None, description="The end of its last usage.")
     days: Annotated[list[DayAsked], Field(max_length=_DAYS_MOST)]
     others: Annotated[list[OtherAsked], Field(max_length=2 * OTHERS_KEPT)] = Field([])
     start: _Instant | Opt = Field(None, description="Start of the span; default: the invoice's first day.")
@@ -195,4 +198,10 @@ def _bill(asked: InvoiceAsked) -> Bill:
     if len(days) < len(asked.days):
         raise ConfigError("a GPU kind and day appears twice; sum its lines first")
     others = [Other(one.why, one.name, one.lines, one.nanos, named(one.currency)) for one in asked.others]
-    return Bill(days, {(one.why, one.name, one.currency): one for one in others}, asked.lines)
+    return Bill(
+        days,
+        {(one.why, one.name, one.currency): one for one in others},
+        asked.lines,
+        begins=asked.begins,
+        ends=asked.ends,
+    )

@@ -14,6 +14,7 @@ from analyzer.errors import ConfigError
 from analyzer.prices.list_prices import range_of
 from analyzer.prices.price_book import PriceBook
 from analyzer.settings.settings import Settings
+from analyzer.settings.toml_entry import written_decimal
 from analyzer.text.words import dollars
 from collector.config import SETTINGS_NAME
 
@@ -62,7 +63,7 @@ def given(texts: Sequence[str]) -> list[Given]:
 def _given(text: str) -> Given:
     kind, found, amount = text.partition("=")
     try:
-        micros = Decimal(amount) * _MICROS
+        micros = written_decimal(amount) * _MICROS
     except InvalidOperation:
         micros = Decimal(-1)
     whole = micros.is_finite() and 0 <= micros < 10**12 and micros == micros.to_integral_value()

@@ -120,7 +120,7 @@ def big_query(line: Line) -> Iterator[dict[str, str]]:
     of_gpus = _GPUS.get(machine, machine)
     is_spot = line["PricingCategory"] == "Dynamic"
     is_covered = line["CommitmentDiscountStatus"] == "Used" and category == "Usage" and not line["ChargeClass"]
-    kind = "COMMITTED_USAGE_DISCOUNT" if is_covered else "PROMOTION"
+    kind = "COMMITTED_USAGE_DISCOUNT" if is_covered else "DISCOUNT"
     is_gpu = bool(machine) and "Virtual" in line["ServiceName"]
     where = "attached to Spot Preemptible VMs running in Iowa" if is_spot else "running in Iowa"
     credits_: list[dict[str, Any]] = [{"name": "x", "amount": -cost, "type": kind}] if is_covered or cost > 1 else []

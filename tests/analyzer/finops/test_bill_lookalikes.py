@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from agent.wire.units import DAY_US, HOUR_MS
+from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import Bill
-from analyzer.finops.reconcile.compare import OwnedTime, compare, gathered
+from analyzer.finops.reconcile.compare import Comparison, OwnedTime, compare, gathered
 from analyzer.finops.reconcile.gpu_lines import unit_of
 from analyzer.finops.reconcile.text import reconcile_text
 from analyzer.finops.reconcile.unit_prices import unit_prices
@@ -208,3 +209,70 @@ def test_a_slice_of_google_is_a_gpu_with_its_part_of_the_host(tmp_path: Path) ->
     bill = read(tmp_path, {**GOOGLE_LINE, "sku": sku}, as_json=True)
     assert of_kind(bill, "B200-180GB") == (499.2, 192, True)
     assert prices(bill) == [("B200-180GB", "spot", None, 2_600_000)]
+
+
+def against(bill: Bill, *, cost_micros: int = 499_200_000, hours: int = 192, unpriced: int = 0) -> Comparison:
+    """Hold a bill against a ledger of one host on the bill's first day."""
+    assert bill.first is not None
+    owned = OwnedTime(hours * HOUR_MS, cost_micros, 0, 0, 0, unpriced * HOUR_MS)
+    span = (bill.first, bill.first + DAY_US)
+    return compare({("H100-80GB", bill.first): owned}, bill, "USD", span, {bill.first: 24})
+
+
+@pytest.mark.parametrize(("hours", "more"), [(192, []), (168, ["24.0 GPU-hours more are billed than the ledger owns"])])
+def test_hours_that_the_bill_says_are_not_told_as_unsaid_for_want_of_a_price(
+    tmp_path: Path, hours: int, more: list[str]
+) -> None:
+    """The ledger has no price; the bill has both."""
+    (difference,) = against(read(tmp_path, HOST), cost_micros=0, hours=hours, unpriced=hours).differences
+    words = [f"{hours}.0 GPU-hours have no price in the ledger", *more]
+    assert [reason.words for reason in difference.reasons] == words
+    assert difference.apart_micros == 499_200_000
+
+
+def test_more_hours_than_a_charge_is_long_are_told_with_the_reason(tmp_path: Path) -> None:
+    """Its last day may be included, as in tables that people make; that the bill says no hours was not true."""
+    week = {"ChargePeriodStart": "2026-11-10", "ChargePeriodEnd": "2026-11-16", "PricingQuantity": "168"}
+    bill = read(tmp_path, {**HOST, **week})
+    why = "more hours than the charge is long (Hours may count something else, or its last day is included)"
+    assert reconcile_text(against(bill), bill, "bill").count(f"The hours of 1 line are not known: {why}.") == 1
+
+
+GOOGLE_VIEW = {
+    "ChargeDescription": "Nvidia H100 80GB GPU running in Iowa", "ContractedUnitPrice": "2.60", "PricingUnit": "hour",
+    "PricingQuantity": "1", "ConsumedQuantity": "691200", "ConsumedUnit": "seconds", "ChargeCategory": "usage",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [GOOGLE_VIEW, GOOGLE_VIEW | {"PricingQuantity": "", "PricingUnit": ""}])
+def test_what_was_consumed_counts_where_it_alone_makes_the_cost(tmp_path: Path, line: Mapping[str, str]) -> None:
+    """Google's own view of its export as FOCUS has how many units a price is of as the quantity."""
+    rule = '[[invoice]]\nmatch = "Nvidia H100 80GB GPU*"\nsku = "H100-80GB"\ngpus = 1\n'
+    path = written(tmp_path / "bill", csv_of([{**HOST, "ConsumedQuantity": "", "ConsumedUnit": "", **line}]))
+    bill = gathered([path], (), [written(tmp_path / "map", rule)], (None, None))
+    assert of_kind(bill) == (499.2, 192, True)
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_600_000)]
+
+
+@pytest.mark.parametrize("amount", ["4_99.20", "1_000"])
+def test_what_python_alone_reads_as_a_number_is_none(tmp_path: Path, amount: str) -> None:
+    """An underscore in a cost is a slip."""
+    with pytest.raises(ConfigError, match=r"line 2: EffectiveCost is '.*': not a decimal number"):
+        read(tmp_path, {**HOST, "EffectiveCost": amount})
+
+
+def test_a_promotion_of_google_pays_and_lowers_no_price(tmp_path: Path) -> None:
+    """Google calls it a form of payment; a bill that credits of a start-up paid had no price, and was 100% apart."""
+    credits_ = [{"amount": -40.8, "type": "DISCOUNT"}, {"amount": -499.2, "type": "PROMOTION"}]
+    bill = read(tmp_path, {**GOOGLE_LINE, "cost": 540, "credits": credits_}, as_json=True)
+    assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("credit", -499.2)])
+    assert prices(bill) == [("H100-80GB", "on_demand", None, 2_600_000)]
+
+
+@pytest.mark.parametrize("category", ["Usage", "Purchase"])
+@pytest.mark.parametrize("words", ["One-time setup of p5.48xlarge", "Minimum commitment shortfall, p5.48xlarge"])
+def test_what_is_paid_once_is_a_fee(tmp_path: Path, words: str, category: str) -> None:
+    """It counts pieces; an hour of a machine whose text has such a word stays an hour."""
+    once = {"ChargeDescription": words, "ChargeCategory": category, "PricingUnit": "Each", "PricingQuantity": "1"}
+    bill = read(tmp_path, HOST | {"ChargeDescription": "p5.48xlarge, no setup"}, {**HOST, **once})
+    assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("fee", 499.2)])

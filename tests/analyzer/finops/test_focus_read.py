@@ -92,3 +92,23 @@ def test_a_file_without_line_ends_is_not_read_whole(tmp_path: Path) -> None:
             read(endless)
     with pytest.raises(ConfigError, match=r"quoted.csv, line \d+: a row of more than"):
         list(read_focus(quoted))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            b"Invoice,INV-1\nPeriod,November\n\nBilledCost,EffectiveCost\n",
+            r"first line has 'Invoice, INV-1', and it lacks",
+        ),
+        ("BilledCost\n".encode("utf-16"), "neither text in UTF-8 nor Parquet; export it as CSV in UTF-8"),
+        (b"PK\x03\x04 a workbook", "a ZIP archive or a workbook; unpack it or save its sheet as CSV"),
+    ],
+    ids=["notes above the head", "UTF-16", "workbook"],
+)
+def test_what_is_no_bill_is_refused_by_what_it_is(tmp_path: Path, content: bytes, words: str) -> None:
+    """With the way out: the columns stand further down, or in another coding."""
+    path = tmp_path / "bill"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        list(read_focus(path))

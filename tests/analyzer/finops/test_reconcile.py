@@ -181,7 +181,7 @@ def test_cost_alone_that_agrees_is_said_to_be_cost_alone(tmp_path: Path) -> None
     path = invoice(tmp_path / "i.csv", {"PricingUnit": "LCU-Hours"})
     compared, bill = against(three_hours(), path)
     assert (compared.matched, compared.by_cost_alone) == (True, 1)
-    assert "Cost alone was compared of 1 of 1 kinds and days: the invoice does not say" in reconcile_text(
+    assert "Cost alone was compared of 1 of 1 kinds and days: their hours on the invoice" in reconcile_text(
         compared, bill, "i"
     )
     assert label_of_compared(compared) == "2026-11-01, by cost alone"
@@ -318,3 +318,17 @@ def test_a_month_is_called_by_its_name() -> None:
     assert label_of(NOVEMBER, NOVEMBER + 30 * DAY) == "2026-11"
     assert label_of(NOVEMBER, NOVEMBER + DAY) == "2026-11-01"
     assert label_of(NOVEMBER, NOVEMBER + 2 * DAY) == "2026-11-01 to 2026-11-02"
+
+
+def test_of_a_day_that_the_bill_has_in_part_no_other_hours_are_compared(tmp_path: Path) -> None:
+    """It is cut off, or has the days of another time zone; beside usage of the whole day the hours are missing."""
+    part = {"ChargePeriodEnd": "2026-11-01T02:00:00Z", "PricingQuantity": "2", "EffectiveCost": "41.60"}
+    compared, _ = against(three_hours(), invoice(tmp_path / "cut.csv", part))
+    assert (compared.matched, compared.ledger_micros) == (True, 41_600_000)
+    assert label_of_compared(compared) == "2026-11-01, the first or last day in part"
+    disk = {"ChargeDescription": "disk", "PricingUnit": "GB-Mo"}
+    (difference,) = against(three_hours(), invoice(tmp_path / "whole.csv", part, disk))[0].differences
+    assert reasons(difference) == [("hours", -20_800_000)]
+    late = {"ChargePeriodStart": "2026-11-01T02:00:00Z", "PricingQuantity": "1", "EffectiveCost": "20.80"}
+    compared, _ = against(three_hours(), invoice(tmp_path / "late.csv", late))
+    assert (compared.matched, compared.ledger_micros) == (True, 20_800_000)
