@@ -128,7 +128,7 @@ class Gathering:
         at = 0
         for number, labels, length in zip(subjects, answer.labels, answer.lengths, strict=True):
             if number >= 0 and length:
-                who = witness(labels, table == "gpu_samples")
+                who = witness(labels, table == "gpu_samples", self._clusters.of_targets)
                 times[number, who].append(found.times.slice(at, length))
                 found.series.append((number, who, length))
                 at += length
@@ -328,7 +328,7 @@ class Holders:
         pairs = [(subject(metric, metric.slots[0], labels), holder(labels, clusters)) for labels in answer.labels]
         pairs = [
             (found, who if is_ours else None)
-            for (found, who), is_ours in zip(pairs, self._ours(pairs, answer), strict=True)
+            for (found, who), is_ours in zip(pairs, self._ours(pairs, answer, clusters), strict=True)
         ]
         names = list(dict.fromkeys((s, h) for s, h in pairs if s is not None and h is not None))
         if not names:
@@ -341,10 +341,12 @@ class Holders:
         for index, first, last in _stretches(table.filter(pc.greater_equal(table["whose"], 0)), self._step * REACH):
             self._note(names[index], first, last)
 
-    def _ours(self, pairs: Sequence[tuple[Subject | None, object]], answer: SeriesAnswer) -> Iterator[bool]:
+    def _ours(
+        self, pairs: Sequence[tuple[Subject | None, object]], answer: SeriesAnswer, clusters: Clusters
+    ) -> Iterator[bool]:
         """Yield of each series whether its witness is the one of its subject that is believed, where it is there."""
         seen: dict[Subject, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        names = [witness(labels, of_gpu=True) for labels in answer.labels]
+        names = [witness(labels, of_gpu=True, of_targets=clusters.of_targets) for labels in answer.labels]
         for (found, _), name, length in zip(pairs, names, answer.lengths, strict=True):
             if found is not None:
                 seen[found][name] += length

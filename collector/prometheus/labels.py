@@ -5,7 +5,7 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,6 +45,7 @@ _OF_POD = ("namespace", "pod", "container")
 _OF_SAMPLES = re.compile(
     r"__name__|gpu.*|GPU.*|uuid|UUID|device|name|model.*|sku|pci.*|vgpu|hpc_job|err_.*|xid|.*[dD]river.*|DCGM_.*|DCGM_FI_.*"
     r"|[hH]ostname|pod.*|namespace|container.*|exported_.*|label_.*|run_id|user|account|parent_uuid|mig_.*"
+    r"|dra_.*|UID"
 )
 REPLICAS = ("prometheus_replica", "replica", "__replica__", "prometheus", "thanos_replica", "receive_replica")
 
@@ -111,12 +112,14 @@ class ExporterHolder:
 class Clusters:
     """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them.
 
-    `exporters` are the pods of the targets themselves, as the server tells them; None where it tells of no target.
+    `exporters` are the pods of the targets themselves, and `of_targets` the names of all labels that targets have, as
+    the server tells them; None where it tells of no target.
     """
 
     kubernetes: str = "default"
     slurm: str = "default"
     exporters: frozenset[tuple[str, str]] | None = None  # namespace, pod
+    of_targets: frozenset[str] | None = None
 
 
 DEFAULT = Clusters()
@@ -221,12 +224,15 @@ def is_of_target(name: str) -> bool:
     return not _OF_SAMPLES.fullmatch(name)
 
 
-def witness(labels: Labels, of_gpu: bool) -> str:
+def witness(labels: Labels, of_gpu: bool, of_targets: Collection[str] | None = None) -> str:
     """Return what tells the scrapers of one subject apart: who scraped, and which target.
 
-    Of other subjects than GPUs series differ in further labels, so that only the usual ones count.
+    Of other subjects than GPUs series differ in further labels, so that only the usual ones count. dcgm-exporter gives
+    a sample the labels of the pod that holds the GPU, whatever those are called: `of_targets` are those that targets
+    have, where the server tells.
     """
-    told = [f"{name}={labels[name]}" for name in sorted(labels) if is_of_target(name)] if of_gpu else []
+    names = [name for name in sorted(labels) if is_of_target(name)] if of_gpu else []
+    told = [f"{name}={labels[name]}" for name in names if of_targets is None or name in of_targets]
     return ",".join(told) or ",".join(f"{name}={labels[name]}" for name in REPLICAS if labels.get(name))
 
 

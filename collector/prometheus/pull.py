@@ -30,10 +30,12 @@ from collector.prometheus.survey import (
     Question,
     Survey,
     host_names,
+    of_instances,
     primaries,
     questions,
     survey,
     table_steps,
+    target_labels,
     target_pods,
 )
 from collector.store.database import Store
@@ -221,7 +223,7 @@ class _Puller:
         known = [catalogue()[name] for name in found.metrics]
         self._questions = questions(known, tuple(tables), self._usual, self._step)
         self._steps = table_steps(self._questions)
-        self._primary = {metric.name for metric in primaries(known)}
+        self._of_holders = {metric.name for metric in (*primaries(known), *of_instances(known))}
         self._names: dict[str, str] = {}
         self._clusters = clusters
         self._strangers: set[str] = set()
@@ -320,14 +322,14 @@ class _Puller:
         self._names |= host_names(
             self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
         )
-        pods = target_pods(self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US)
-        clusters = replace(self._clusters, exporters=pods)
+        of_span = self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US
+        clusters = replace(self._clusters, exporters=target_pods(*of_span), of_targets=target_labels(*of_span))
         asked = ((part, question) for part in windows(span, length) for question in self._questions)
         gathering = Gathering(self._found.nodes, self._names, clusters, self._witnesses)
         left = len(self._questions)
         for (since, until), question, answer in self._answers(asked):
             gathering.add(question.metric, answer)
-            if question.metric.name in self._primary:
+            if question.metric.name in self._of_holders:
                 self.holders.add(question.metric, answer, clusters)
             left -= 1
             if not left:

@@ -16,7 +16,7 @@ from collector.pipeline.decoding.validation import pc
 from collector.prometheus.client import Client, SeriesAnswer, Server
 from collector.prometheus.gathering import repeated_values
 from collector.prometheus.labels import Labels, Namesakes, Subject, gpu_facts, subject, target_pod
-from collector.prometheus.names import RANK, Metric, Slot, catalogue
+from collector.prometheus.names import OF_INSTANCES, RANK, Metric, Slot, catalogue
 from collector.prometheus.pivot import LONGEST_STEP, REACH, commonest_steps, shifted
 
 _LOOKS = 24  # moments at which is asked who is there: who is never there at any of them is found later, or not at all
@@ -102,6 +102,29 @@ def target_pods(client: Client, begin: int, end: int) -> frozenset[tuple[str, st
         else set()
     )
     return frozenset(found) if found or client.names("job", "up", begin, end) else None
+
+
+def target_labels(client: Client, begin: int, end: int) -> frozenset[str] | None:
+    """Return the names of the labels that targets have, as `up` tells; None where the server does not say.
+
+    Times are milliseconds UTC.
+    """
+    try:
+        found = client.json(
+            "/api/v1/labels", [("match[]", client.selector("up")), ("start", begin / 1000), ("end", end / 1000)]
+        )
+    except ServerError:  # of an old server, or of one that keeps it to itself
+        return None
+    return frozenset(name for name in found if isinstance(name, str)) or None if isinstance(found, list) else None
+
+
+def of_instances(metrics: list[Metric]) -> list[Metric]:
+    """Return one metric of each kind of GPU exporter that MIG instances have too, as its use is of whole GPUs alone."""
+    chosen: dict[int, Metric] = {}
+    for metric in metrics:
+        if metric.slots[0].table == "gpu_samples" and metric.slots[0].column in OF_INSTANCES:
+            chosen.setdefault(RANK[metric.exporter], metric)
+    return list(chosen.values())
 
 
 def primaries(metrics: list[Metric]) -> list[Metric]:

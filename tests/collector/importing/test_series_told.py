@@ -3,7 +3,7 @@
 import json
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -124,6 +124,39 @@ def test_a_job_within_a_pod_is_the_holder(tmp_path: Path) -> None:
     day.host("k1", 1, EXPORTER, lambda gpu, at: TRAINER | {"hpc_job": "7"} if HOUR < at <= 3 * HOUR else {})
     with day.served(tmp_path / "job") as url, Store.open(None) as store:
         assert held(pulled(url, store)) == {"slurm/prod/7": 2.0}
+
+
+def test_labels_of_a_pod_make_no_other_scraper(tmp_path: Path) -> None:
+    """A sample has the labels of its pod and claim: two pods that share a GPU, and a third after them, all held it."""
+    day = DayOfSeries()
+
+    def pod(name: str, since: int, until: int) -> Callable[[int, int], dict[str, str]]:
+        more = {"app": name, "dra_claim_name": f"{name}-gpu", "UID": f"uid-{name}"}
+        held = {"exported_pod": name, "exported_namespace": "research"} | more
+        return lambda gpu, at: held if since * HOUR < at <= until * HOUR else {}
+
+    for holder in (pod("a", 1, 3), pod("b", 2, 3), pod("c", 5, 6)):
+        day.host("k1", 1, EXPORTER | {"cluster": "east"}, holder)
+    with day.served(tmp_path / "labels") as url, Store.open(None) as store:
+        expected = {"kubernetes/prod/research.a": 2.0, "kubernetes/prod/research.b": 1.0}
+        assert held(pulled(url, store)) == expected | {"kubernetes/prod/research.c": 1.0}
+        assert covered(store) == [("GPU-k1-0", 24.0, 0, 100 * DAY)]
+
+
+def test_a_mig_instance_is_held_by_its_pod(tmp_path: Path) -> None:
+    """DCGM tells the utilization of whole GPUs alone: who holds an instance stands at what it tells of instances."""
+    day = DayOfSeries()
+    day.host("k1", 1, EXPORTER)
+    for at in range(0, DAY + 1, 60):
+        for instance in ("1", "2"):
+            labels = {"gpu": "0", "UUID": "GPU-k1-0", "Hostname": "k1", "instance": "k1:9400", "job": "dcgm"} | EXPORTER
+            labels |= {"GPU_I_ID": instance, "GPU_I_PROFILE": "3g.40gb"}
+            labels |= TRAINER | {"exported_pod": f"p{instance}"} if from_one_to_three(0, at) else {}
+            day.add("DCGM_FI_PROF_GR_ENGINE_ACTIVE", labels, at, 0.4)
+    with day.served(tmp_path / "mig") as url, Store.open(None) as store:
+        found = pulled(url, store)
+        assert held(found) == {"kubernetes/prod/research.p1": 2.0, "kubernetes/prod/research.p2": 2.0}
+        assert {one["gpu_uuid"] for one in found.holders.to_pylist()} == {"GPU-k1-0/1", "GPU-k1-0/2"}
 
 
 def test_hosts_of_two_clusters_with_one_name_are_told_apart_or_refused(tmp_path: Path) -> None:
