@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from analyzer.errors import ConfigError
 from analyzer.sizing.shape import LinearKind
-from analyzer.sizing.work import PRECISIONS, Precision, int4
+from analyzer.sizing.work import MLX_BITS, PRECISIONS, Precision, int4, mlx
 
 _NF4_BITS = 4 + Fraction(32, 64)  # blocks of 64 with a 32-bit scale each, which double quantization would make 8 bits
 # Where tools list what they leave as it is.
@@ -73,9 +73,9 @@ def _of_weights(method: str, weights: Mapping[str, object]) -> Precision | None:
     group = weights.get("group_size", weights.get("q_group_size"))
     counted = group if isinstance(group, int) and not isinstance(group, bool) else None
     if not method and "bits" in weights and not _GPTQ & {*weights}:  # MLX: a scale and an offset, embeddings too
-        if bits not in (4, 8) or counted is None or counted < 1 or weights.get("mode", "affine") != "affine":
+        if bits not in MLX_BITS or counted is None or counted < 1 or weights.get("mode", "affine") != "affine":
             return None
-        return Precision(f"int{bits}", bits + Fraction(32, counted), quantises=True, source="MLX", is_whole=True)
+        return mlx(bits, counted)
     if bits == 4:
         # What is symmetric has no zero point; GPTQ's files have one all the same.
         zero_bits = 0 if method == "compressed-tensors" and weights.get("symmetric") is True else 4

@@ -67,7 +67,7 @@ def _weights(model: Model, precision: Precision, sharding: Sharding) -> int:
     """
     shape, tensor, pipeline = model.shape, sharding.tensor, sharding.pipeline
     if shape is None:
-        return ceil(ceil(Fraction(model.parameters) * precision.bits / _BITS_PER_BYTE / pipeline) / Fraction(tensor))
+        return ceil(ceil(model.parameters * precision.bits_of_all / _BITS_PER_BYTE / pipeline) / Fraction(tensor))
     whole = shape.parts()
     tower = Fraction(whole.tower * WIDE_BITS, _BITS_PER_BYTE)
     stage = _bytes_of(shape.parts(pipeline), precision, shape) - tower
@@ -85,7 +85,9 @@ def _stored_bytes(model: Model, precision: Precision) -> int | None:
 
 def _bytes_of(parts: Parts, precision: Precision, shape: Shape) -> Fraction:
     wide = Fraction(WIDE_BITS) if precision.quantises else precision.bits
-    ends = precision.bits if precision.is_whole else wide
+    ends = wide
+    if precision.ends is not None:  # one that serves as both is held as the output layer
+        ends = precision.ends[1] if shape.is_tied else Fraction(sum(precision.ends), 2)
     spared = dict(precision.spared)
     width = shape.expert_width or shape.intermediate
     padded = Fraction(-(-width // precision.pads_to) * precision.pads_to, width)
@@ -287,7 +289,7 @@ def _wide(model: Model, work: Work) -> str:
     precision = work.precision
     if not precision.quantises:
         return ""
-    if precision.is_whole:
+    if precision.ends is not None:
         return "; embeddings too"
     if model.shape is None:
         return "; embeddings too: its shape is not known"

@@ -14,7 +14,7 @@ from analyzer.settings.toml_entry import TomlEntry, read_toml
 from analyzer.sizing.checkpoint import checkpoint_precision
 from analyzer.sizing.model_config import config_of, read_config
 from analyzer.sizing.shape import Shape
-from analyzer.sizing.work import PRECISIONS, Precision, gguf_precision, precision_named
+from analyzer.sizing.work import MLX_BITS, PRECISIONS, Precision, gguf_precision, mlx, precision_named
 
 _TABLE = Path(__file__).with_name("models.toml")
 # What a release of the same shape adds to a name: "Llama-2-7b-chat-hf", "Mixtral-8x7B-Instruct-v0.1", "-2507".
@@ -39,6 +39,7 @@ _SPELLED = (
 )
 _SUFFIXES = tuple((re.compile(rf"[-.](?:{spelled})$"), name) for spelled, name in _SPELLED)
 _GGUF = re.compile(r"[-.](ud-)?((?:i?q\d)[a-z0-9-]*|gguf)$")
+_MLX = re.compile(rf"[-.]([{''.join(map(str, MLX_BITS))}])bit(?:-dwq)?$")
 _NAME_MOST = 200  # letters; a path on a server may be long, and a name is not
 
 
@@ -93,7 +94,10 @@ def split_name(name: str) -> tuple[str, Precision | None]:
     for _ in range(_NAME_MOST):
         if _key(short) in _by_key():  # a release may be a model of its own: Kimi-K2-Thinking is held in other bits
             break
-        if (found := _GGUF.search(short)) is not None:
+        if "mlx" in name.lower() and (found := _MLX.search(short)) is not None:
+            said = said or mlx(int(found[1]))
+            shorter = short[: found.start()]
+        elif (found := _GGUF.search(short)) is not None:
             said = said or gguf_precision(found[2])
             shorter = short[: found.start()]
         elif (match := next(((m, held) for form, held in _SUFFIXES if (m := form.search(short))), None)) is not None:
@@ -173,7 +177,7 @@ def find_model(name: str) -> Model | None:
     found = _by_key().get(_key(plain))
     if found is None or said is None:
         return found
-    return replace(found, precision=found.held_in(said.name) if said.name in PRECISIONS else said, is_named=True)
+    return replace(found, precision=found.held_in(said.name) if said in PRECISIONS.values() else said, is_named=True)
 
 
 def model_named(name: str) -> Model:

@@ -46,6 +46,8 @@ _INDEX_SCALE_BYTES = 4  # of each 128 values in FP8. Source: vLLM, DeepseekV32In
 _UNREADABLE = re.compile(
     r"^(falcon_)?mamba2?$|rwkv|nemotron_h|nemotron-nas|zamba|retnet|xlstm|longcat|phi4flash|plamo2|hymba|samba"
 )
+# They keep no keys and have other ends; what has segments of its own (`type_vocab_size`) is one too.
+_ENCODERS = re.compile(r"bert(?!-decoder)|electra|mpnet|^clip|^siglip|^esm$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,9 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
             f"{where}: its layers are of kinds that are not read here ({kind or 'block_configs'}): say --parameters, "
             "as its publisher tells them"
         )
-    if values.get("is_encoder_decoder") is True or {"unet", "vae"} & {*values}:
-        raise ConfigError(f"{where}: it is not a decoder of text; say --parameters, --layers, --hidden of it instead")
+    is_encoder = _ENCODERS.search(kind) or "type_vocab_size" in text
+    if is_encoder or values.get("is_encoder_decoder") is True or {"unet", "vae"} & {*values}:
+        raise ConfigError(f"{where}: it is not a decoder of text; say --parameters, as its publisher tells them")
     shape = _shape(reading)
     towers = [inner for key in _TOWERS if isinstance(inner := values.get(key), dict)]
     if towers:

@@ -21,8 +21,8 @@ from analyzer.sizing.shape import LinearKind, Shape
 class Precision:
     """One way to hold weights. `bits` are of a quantised weight with its scales; `quantises` only linears of layers.
 
-    `spared` are the shares of linears, by kind, that a checkpoint leaves in 16 bits all the same. `is_whole`:
-    embeddings and output layer are quantised too. `pads_to`: engines round the widths of experts up to
+    `spared` are the shares of linears, by kind, that a checkpoint leaves in 16 bits all the same. `ends` are those of
+    embeddings and output layer, where they are quantised too. `pads_to`: engines round the widths of experts up to
     a multiple of so many.
     """
 
@@ -31,13 +31,18 @@ class Precision:
     quantises: bool
     source: str
     spared: tuple[tuple[LinearKind, Fraction], ...] = ()
-    is_whole: bool = False
+    ends: tuple[Fraction, Fraction] | None = None
     pads_to: int = 1
 
     @property
     def computes_in(self) -> str:
         """The arithmetic that it asks of a GPU: kernels unpack what no unit multiplies."""
         return self.name if self.name in ("fp32", "bf16", "fp16", "fp8", "int8", "mxfp4", "nvfp4") else "fp16"
+
+    @property
+    def bits_of_all(self) -> Fraction:
+        """Bits a weight of a whole model whose shape is not known: of the ends it has as many as GGUF's table has."""
+        return self.bits if self.ends is None else self.bits + _GGUF_END * (sum(self.ends) - 2 * self.bits)
 
 
 # Blocks of 64 with an 8-bit scale, whose own 32-bit scale is shared by 256 of them: 0.127 bits (QLoRA, section 3).
@@ -68,24 +73,52 @@ PRECISIONS = {
 }
 WIDE_BITS = 16  # what quantisation leaves as it is: embeddings, output layer, norms, router
 
-# Bits a weight of a whole file, embeddings included. Source: llama.cpp, tools/quantize/README.md, Llama 3.1 8B.
+# Bits a weight of a whole file, and the kinds of the embeddings and of the output layer in it (which is the embeddings'
+# where both are one). Sources: llama.cpp, tools/quantize/README.md, Llama 3.1 8B; src/llama-quant.cpp.
 _GGUF_BITS = {
-    "iq1_s": "2.0042", "iq1_m": "2.1460", "iq2_xxs": "2.3824", "iq2_xs": "2.5882", "iq2_s": "2.7403",
-    "iq2_m": "2.9294", "iq3_xxs": "3.2548", "iq3_xs": "3.4977", "iq3_s": "3.6606", "iq3_m": "3.7628",
-    "iq4_xs": "4.4597", "iq4_nl": "4.6818", "q2_k_s": "2.9697", "q2_k": "3.1593", "q3_k_s": "3.6429",
-    "q3_k_m": "3.9960", "q3_k_l": "4.2979", "q4_0": "4.6685", "q4_k_s": "4.6672", "q4_k_m": "4.8944",
-    "q4_1": "5.1170", "q5_0": "5.5704", "q5_k_s": "5.5704", "q5_1": "6.0654", "q5_k_m": "5.7036", "q6_k": "6.5633",
-    "q8_0": "8.5008",
+    "iq1_s": ("2.0042", "q2", "q5"), "iq1_m": ("2.1460", "q2", "q5"), "iq2_xxs": ("2.3824", "q2", "q5"),
+    "iq2_xs": ("2.5882", "q2", "q5"), "iq2_s": ("2.7403", "q3", "q5"), "iq2_m": ("2.9294", "q3", "q5"),
+    "iq3_xxs": ("3.2548", "q3", "q5"), "iq3_xs": ("3.4977", "q3", "q6"), "iq3_s": ("3.6606", "q3", "q6"),
+    "iq3_m": ("3.7628", "q3", "q6"), "iq4_xs": ("4.4597", "iq4", "q6"), "iq4_nl": ("4.6818", "q4", "q6"),
+    "q2_k_s": ("2.9697", "q2", "q6"), "q2_k": ("3.1593", "q2", "q6"), "q3_k_s": ("3.6429", "q3", "q6"),
+    "q3_k_m": ("3.9960", "q3", "q6"), "q3_k_l": ("4.2979", "q3", "q6"), "q4_0": ("4.6685", "q4", "q6"),
+    "q4_k_s": ("4.6672", "q4", "q6"), "q4_k_m": ("4.8944", "q4", "q6"), "q4_1": ("5.1170", "q4_1", "q6"),
+    "q5_0": ("5.5704", "q5", "q6"), "q5_k_s": ("5.5704", "q5", "q6"), "q5_1": ("6.0654", "q5_1", "q6"),
+    "q5_k_m": ("5.7036", "q5", "q6"), "q6_k": ("6.5633", "q6", "q6"), "q8_0": ("8.5008", "q8", "q8"),
 }  # fmt: skip
+_GGUF_ENDS = {
+    "q2": "2.625", "q3": "3.4375", "q4": "4.5", "iq4": "4.25", "q4_1": "5", "q5": "5.5", "q5_1": "6", "q6": "6.5625",
+    "q8": "8.5",
+}  # fmt: skip
+_GGUF_END = Fraction(128_256 * 4096, 8_030_261_248)  # the share of either in the model of the table
+_GGUF_LARGE = {"q2_k_l": "q2_k", "q3_k_xl": "q3_k_l", "q4_k_l": "q4_k_m", "q5_k_l": "q5_k_m", "q6_k_l": "q6_k"}
 _GGUF_USUAL = "q4_k_m"
 
 
 def gguf_precision(kind: str) -> Precision:
-    """Return what a GGUF file of a kind is held in: "q5_k_m"; of an unknown one, or of "gguf", the usual kind."""
+    """Return what a GGUF file of a kind is held in: "q5_k_m"; of an unknown one, or of "gguf", the usual kind.
+
+    The table's bits are those of one model, of which embeddings and output layer are an eighth: larger models have less
+    in them. "q4_k_l" is the common name of q4_k_m with both in 8 bits.
+    """
     name = re.sub(r"[-.]", "_", kind.lower())
-    name = next((known for known in (name, f"{name}_m", name.rsplit("_", 1)[0]) if known in _GGUF_BITS), _GGUF_USUAL)
-    told = "llama.cpp, bits per weight" if name in kind.lower().replace("-", "_") else f"GGUF, {name} is assumed"
-    return Precision(name, Fraction(_GGUF_BITS[name]), quantises=True, source=told, is_whole=True)
+    large = _GGUF_LARGE.get(name)
+    named = next((known for known in (name, f"{name}_m", name.rsplit("_", 1)[0]) if known in _GGUF_BITS), _GGUF_USUAL)
+    told = "llama.cpp, bits per weight" if large or named in name else f"GGUF, {named} is assumed"
+    bits, *kinds = _GGUF_BITS[large or named]
+    embedding, output = (Fraction(_GGUF_ENDS[one]) for one in kinds)
+    linears = (Fraction(bits) - _GGUF_END * (embedding + output)) / (1 - 2 * _GGUF_END)
+    ends = (Fraction(_GGUF_ENDS["q8"]),) * 2 if large else (embedding, output)
+    return Precision(name if large else named, linears, quantises=True, source=told, ends=ends)
+
+
+MLX_BITS = (2, 3, 4, 5, 6, 8)
+
+
+def mlx(bits: int, group: int = 64) -> Precision:
+    """Return MLX's affine kinds: a scale and an offset of 16 bits for each group, embeddings too."""
+    held = bits + Fraction(32, group)
+    return Precision(f"int{bits}", held, quantises=True, source="MLX", ends=(held, held))
 
 
 def precision_named(name: str) -> Precision:
@@ -96,7 +129,7 @@ def precision_named(name: str) -> Precision:
     """
     if (found := PRECISIONS.get(name)) is not None:
         return found
-    if name in _GGUF_BITS:
+    if name in _GGUF_BITS or name in _GGUF_LARGE:
         return gguf_precision(name)
     raise ConfigError(f"--precision {name} is not one of {', '.join(PRECISIONS)}, nor of GGUF's, such as {_GGUF_USUAL}")
 
@@ -412,7 +445,7 @@ def _holds(capability: str, precision: Precision) -> bool:
     """Say whether there are kernels that unpack weights; those of GGUF run everywhere (llama.cpp)."""
     if capability in _AMD:
         return precision.name not in ("mxfp4", "nvfp4", "fp8")
-    return _version(capability) >= _HOLDS.get(precision.name, (0, 0) if precision.is_whole else (99, 0))
+    return _version(capability) >= _HOLDS.get(precision.name, (0, 0) if precision.ends else (99, 0))
 
 
 def _version(capability: str) -> tuple[int, ...]:

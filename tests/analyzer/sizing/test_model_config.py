@@ -324,7 +324,7 @@ def test_weights_are_never_sixteen_bits_where_the_file_says_otherwise(key: str) 
     """Older files and MLX's have the same under other names; all of MLX's weights are held so, embeddings too."""
     found = config_of("it", QWEN3 | {key: {"group_size": 64, "bits": 4}}).precision
     assert found is not None
-    assert (found.name, found.is_whole) == ("int4", True)
+    assert (found.name, found.ends) == ("int4", (Fraction(9, 2), Fraction(9, 2)))
 
 
 def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
@@ -351,6 +351,9 @@ def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
         (QWEN3 | {"num_hidden_layers": -3}, "must be a whole number from 1"),
         (QWEN3 | {"num_attention_heads": 10**9}, "must be a whole number from 1"),
         (QWEN3 | {"is_encoder_decoder": True}, "not a decoder of text"),
+        (QWEN3 | {"model_type": "xlm-roberta"}, "not a decoder of text"),
+        (QWEN3 | {"model_type": "new", "type_vocab_size": 1}, "not a decoder of text"),
+        ({"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {}}, "not a decoder of text"),
         (QWEN3 | {"model_type": "mamba2"}, "of kinds that are not read here"),
         (QWEN3 | {"model_type": "longcat_flash"}, "of kinds that are not read here"),
         (QWEN3 | {"block_configs": [{"attention": {"no_op": True}}]}, "of kinds that are not read here"),

@@ -1,6 +1,7 @@
 """What weights are held in is part of a name; what a chip does with it follows from its compute capability."""
 
 import json
+from fractions import Fraction
 
 import pytest
 
@@ -9,7 +10,7 @@ from analyzer.interfaces.cli.sizing import size
 from analyzer.sizing.fitting import GpuKind, GpuRequest, fitting_offers
 from analyzer.sizing.memory import memory, weight_bytes
 from analyzer.sizing.model import find_model, model_named
-from analyzer.sizing.work import Sharding, ability, boards, capability_of, work_of
+from analyzer.sizing.work import Sharding, ability, boards, capability_of, precision_named, work_of
 
 GIB = 2**30
 
@@ -39,6 +40,8 @@ def sized(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, obj
         ("Qwen3-8B-Q5_K_M.gguf", "qwen3-8b", "q5_k_m"),
         ("unsloth/Qwen3-8B-GGUF:Q8_0", "qwen3-8b", "q8_0"),
         ("llama3.1:70b-instruct-q4_K_M", "llama-3-70b", "q4_k_m"),
+        ("bartowski/Meta-Llama-3.1-70B-Instruct-Q5_K_L.gguf", "llama-3-70b", "q5_k_l"),
+        ("mlx-community/Qwen2.5-7B-Instruct-6bit", "qwen2.5-7b", "int6"),
         ("openai/gpt-oss-120b", "gpt-oss-120b", "mxfp4"),
         ("gpt-oss:20b", "gpt-oss-20b", "mxfp4"),
         ("deepseek-ai/DeepSeek-R1-0528", "deepseek-v3", "fp8"),
@@ -57,6 +60,12 @@ def test_names_that_people_type_say_model_and_precision(name: str, model: str, p
     found = find_model(name)
     assert found is not None
     assert (found.name, found.precision.name if found.precision else None) == (model, precision)
+
+
+def test_a_file_of_a_kind_has_the_bits_of_its_table_where_no_shape_is_known() -> None:
+    """Its linears alone have fewer: a seventh of iq1_s is embeddings of 2.6 bits and an output layer of 5.5."""
+    held = precision_named("iq1_s")
+    assert (held.bits_of_all, held.bits < 1.7) == (Fraction("2.0042"), True)
 
 
 @pytest.mark.parametrize(
