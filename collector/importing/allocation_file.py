@@ -26,7 +26,7 @@ from agent.wire.bounded import json_said
 from agent.wire.tables import ALLOCATIONS
 from collector.errors import FileRefusedError, SchedulerError
 from collector.importing.files import Skipped, pieces
-from collector.importing.history import History
+from collector.importing.history import History, counted
 from collector.importing.importer import checked_rows
 from collector.importing.known_allocations import Hosts, Sighting
 from collector.importing.placing import Claim, Ground, gpus_by_host
@@ -283,6 +283,17 @@ def of_holders(holders: Iterable[Mapping[str, object]], cluster: str, since: int
             spans.setdefault(key, []).append((start, end, str(row["gpu_uuid"])))
     claims = [claim for key, listed in spans.items() for claim in _stretches(key, sorted(listed), until)]
     return History(f"labels/{cluster}", until, claims)
+
+
+def with_labelled(found: History, holders: Iterable[Mapping[str, object]], cluster: str, since: int) -> History:
+    """Return a history of pods with those that labels name and that request no GPU: theirs are of claims (DRA)."""
+    known = {claim.member for claim in found.claims} | {None}
+    more = [claim for claim in of_holders(holders, cluster, since, found.until).claims if claim.member not in known]
+    if not more:
+        return found
+    pods = counted(len({claim.member for claim in more}), "pod")
+    note = f"{pods} with GPUs by the exporter's labels alone, as of resource claims (DRA): taken from there"
+    return replace(found, claims=[*found.claims, *more], notes=(*found.notes, note))
 
 
 def _holding(row: Mapping[str, object], cluster: str) -> _Holding | None:

@@ -107,17 +107,20 @@ def onboard(asked: ImportOptions, metrics: Prometheus, runs: Runs, store: Store)
         StoreError: the store refuses it.
     """
     found = _found(asked, metrics)
-    if not runs.in_labels:
-        with believing(store) as session:
-            _tell_runs(asked, runs, runs.history(session, ()))
+    with believing(store) as session:
+        before = runs.history(session, ())
+    if before.claims:
+        _tell_runs(asked, runs, before)
     pulled, seconds = _pulled(asked, metrics, found, store)
     own(store, asked.span.since, _SOURCE)
     holders = pulled.holders.to_pylist()
     with believing(store) as session:
         history = runs.history(session, holders)
         skus = _skus(session)
-    if runs.in_labels:
+    if not before.claims:
         _tell_runs(asked, runs, history)
+    for note in history.notes[len(before.notes) :] if before.claims else ():
+        asked.tell(screen.line(asked.layout, "", note))
     settings = asked.settings
     if asked.beside is not None:
         settings = keep_prices(asked.beside, settings, asked.prices, skus, asked.span.since, asked.today)
@@ -140,10 +143,14 @@ def onboard(asked: ImportOptions, metrics: Prometheus, runs: Runs, store: Store)
 
 def _found(asked: ImportOptions, metrics: Prometheus) -> Survey:
     found = metrics.look(asked.span.since, asked.span.until)
+    if not found.gpus and {*found.exporters} - {"node_exporter", "serving"}:
+        raise LedgerError(
+            f"{found.server} has GPU metrics without a label UUID or uuid, by which GPUs are told apart: keep it there"
+        )
     if not found.gpus:
         raise LedgerError(
-            f"{found.server} has no GPU metrics in these {asked.span.label}: is dcgm-exporter scraped there? "
-            "--since names an earlier time"
+            f"{found.server} has no GPU metrics in these {asked.span.label}, which are DCGM_FI_…, nvidia_smi_… and "
+            "gpuledger_…: is dcgm-exporter scraped there? --since names an earlier time"
         )
     every = f", every {found.scrape_seconds:g} s" if found.scrape_seconds else ""
     text = f"{', '.join(found.exporters)} names, {found.gpus:,} GPUs on {counted(found.hosts, 'host')}{every}"

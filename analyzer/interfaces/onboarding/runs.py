@@ -9,7 +9,7 @@ from pathlib import Path
 from analyzer.ledger.teams import RunIdentity, TeamBook
 from analyzer.queries.ledger_query import labels_of
 from collector.importing import allocation_file, slurm_history
-from collector.importing.allocation_file import of_holders, sightings
+from collector.importing.allocation_file import of_holders, sightings, with_labelled
 from collector.importing.history import History, Span
 from collector.importing.known_allocations import Sighting
 from collector.importing.prometheus_history import pod_history, read_pods
@@ -18,6 +18,7 @@ from collector.schedulers.kubernetes.source import Labels
 from collector.store.session import Session
 
 _Holders = Sequence[Mapping[str, object]]
+_NO_REQUESTS = "kube_pod_container_resource_requests names no GPU of NVIDIA: is it kept, with the label resource?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,11 @@ def of_kube_state(client: Client, cluster: str, labels: Labels, asked: Span) -> 
     """
     state = read_pods(client, asked.since, asked.until)
 
-    def history(session: Session, _: _Holders) -> History:
-        return pod_history(session, state, cluster, labels, asked.until)
+    def history(session: Session, holders: _Holders) -> History:
+        return with_labelled(pod_history(session, state, cluster, labels, asked.until), holders, cluster, asked.since)
 
-    return Runs("kube-state-metrics", "run", cluster, history)
+    notes = () if state.pods or state.named else (_NO_REQUESTS,)
+    return Runs("kube-state-metrics", "run", cluster, history, notes)
 
 
 def of_file(path: Path, cluster: str, asked: Span) -> Runs:

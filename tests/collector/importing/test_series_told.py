@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+import gpuledger
 from collector.errors import ServerError
 from collector.importing.allocation_file import of_holders
 from collector.importing.placing import Claim
@@ -273,6 +274,40 @@ def test_what_is_the_exporters_own_is_not_taken_for_a_pods(tmp_path: Path, uid: 
         with store.session() as session:
             claims = pod_history(session, state, "prod", Labels(), UNTIL).claims
     assert [(one.member, one.node, one.gpus) for one in claims] == [("research/train-0", "k1", 6)]
+
+
+def imported(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Return how the command ended that brings the day with what kube-state-metrics says, and what it said."""
+    days = ("--since", "2026-10-24", "--until", "2026-10-25", "--width", "200", "--store", str(folder / "s.duckdb"))
+    words = ("import", "prometheus", "--url", url, "--allocations", "kube-state-metrics", "--cluster", "prod")
+    code = gpuledger.main([*words, *days])
+    return code, "".join(capsys.readouterr())
+
+
+def test_pods_whose_gpus_come_by_claims_hold_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a resource claim (DRA) kube-state-metrics tells no request: the labels of the exporter name its pod."""
+    day = DayOfSeries()
+    day.host("k1", 1, {}, from_one_to_three)
+    with day.served(tmp_path / "dra") as url:
+        code, said = imported(url, tmp_path, capsys)
+    assert code == 0
+    assert "kube-state-metrics: 1 run" in said
+    assert "1 pod with GPUs by the exporter's labels alone" in said
+    assert "kube_pod_container_resource_requests names no GPU of NVIDIA" in said
+    with Store.open(tmp_path / "s.duckdb") as store, store.session() as session:
+        asked = "SELECT run_id, gpu_uuid, ended_at - started_at FROM allocations"
+        assert session.rows(asked) == [("kubernetes/prod/research.train-0", "GPU-k1-0", 2 * HOUR_US)]
+
+
+def test_gpus_without_their_uuid_are_refused_by_that_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever dropped the label to save series is not to be asked whether dcgm-exporter is scraped."""
+    day = DayOfSeries()
+    for at in range(0, DAY + 1, 60):
+        day.add("DCGM_FI_DEV_GPU_UTIL", {"gpu": "0", "Hostname": "k1", "instance": "k1:9400"}, at, 90)
+    with day.served(tmp_path / "none") as url:
+        code, said = imported(url, tmp_path, capsys)
+    assert code == 3
+    assert "without a label UUID" in said
 
 
 @pytest.mark.parametrize(
