@@ -264,6 +264,7 @@ _AZURE_MODELS = {
 }
 _METER_END = re.compile(r"\s+(spot|low priority)$", re.IGNORECASE)
 _DAY = timedelta(days=1)
+_DAY_FIRST = re.compile(r"(1[3-9]|2\d|3[01])[/.-]\d{1,2}[/.-]\d{4}")
 
 
 def _azure(own: Cells) -> Mapping[str, object]:
@@ -294,6 +295,8 @@ def _azure(own: Cells) -> Mapping[str, object]:
 
 def _azure_day(own: Cells) -> datetime:
     """Return the day of a line; Microsoft's schema has it as month, day and year, in UTC."""
+    if _DAY_FIRST.match(own.text("billingPeriodEndDate") or ""):  # a month ends after its twelfth day
+        raise own.wrong("billingPeriodEndDate", "the day stands before the month; name the file as it was exported")
     try:
         found = datetime.strptime(str(own.cells.get("date")).strip(), "%m/%d/%Y")
     except ValueError:
@@ -395,7 +398,7 @@ FORMS = (
             "ServiceCategory": ("meterCategory",), "ServiceName": ("meterCategory",), "SkuId": ("meterId",),
             "SkuMeter": ("meterName",),
         },
-        ("additionalInfo", "costInBillingCurrency", "cost", "pricingModel"),
+        ("additionalInfo", "billingPeriodEndDate", "costInBillingCurrency", "cost", "pricingModel"),
         _azure,
     ),
     BillForm(

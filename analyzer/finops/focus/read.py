@@ -316,6 +316,8 @@ def _line(cell: Cells) -> BillLine:
         raise cell.wrong("BillingCurrency", "not an ISO 4217 code such as USD")
     times = cell.time("ChargePeriodStart"), cell.time("ChargePeriodEnd")
     start, end = (micros(each if each.tzinfo else each.replace(tzinfo=UTC)) for each in times)
+    if end == start and category != "Usage":
+        end += 1  # taxes, credits and roundings are of a moment in some exports; they have no hours
     if end <= start:
         raise cell.wrong("ChargePeriodEnd", "it is not after ChargePeriodStart")
     if end - start > _LONGEST_US:

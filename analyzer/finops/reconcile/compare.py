@@ -158,6 +158,11 @@ class Comparison:
         return sum(each.invoice_nano_hours is None for each in self.counted)
 
     @property
+    def without_price(self) -> int:
+        """Of how many kinds and days the ledger has no price of some hours, so that equal sums say nothing of these."""
+        return sum(each.is_unpriced for each in self.counted)
+
+    @property
     def permille(self) -> int | None:
         """How far they are apart in thousandths of the invoice, rounded up; None where nothing can be compared."""
         whole = max(self.invoice_micros, self.ledger_micros)

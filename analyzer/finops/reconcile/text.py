@@ -31,7 +31,8 @@ def label_of_compared(compared: Comparison) -> str:
     """Return what was compared, by name: the days that were, and of how many where more were asked for."""
     alone = compared.by_cost_alone
     by_cost = f", {'' if alone == len(compared.counted) else 'in part '}by cost alone" if alone else ""
-    return label_of(*compared.compared) + _of_how_many(compared) + by_cost
+    priceless = ", in part without prices in the ledger" if compared.without_price else ""
+    return label_of(*compared.compared) + _of_how_many(compared) + by_cost + priceless
 
 
 def _of_how_many(compared: Comparison) -> str:
@@ -55,10 +56,14 @@ def answer(compared: Comparison) -> str:
     share = f"{compared.permille // 10}.{compared.permille % 10}%"
     sums = f"{_dollars_of(compared.ledger_micros)} in the ledger, {_dollars_of(compared.invoice_micros)} on the invoice"
     if compared.matched:
-        alone = compared.by_cost_alone
-        days = f"{alone:,} of {len(compared.counted):,} kinds and days"
-        of_cost = f" Cost alone was compared of {days}: their hours on the invoice are not known." if alone else ""
-        return f"Matched within {share}: {sums}.{of_cost}"
+        alone, priceless, of_all = compared.by_cost_alone, compared.without_price, f"of {len(compared.counted):,}"
+        said = f"Matched within {share}: {sums}."
+        if alone:
+            said += f" Cost alone was compared of {alone:,} {of_all} kinds and days:"
+            said += " their hours on the invoice are not known."
+        if priceless:
+            said += f" Of {priceless:,} {of_all} kinds and days the ledger has no price of some hours."
+        return said
     return f"Not matched: {share} apart; {sums}."
 
 

@@ -17,9 +17,10 @@ from analyzer.errors import ConfigError
 from analyzer.finops.reconcile.bill import Bill
 from analyzer.finops.reconcile.compare import Comparison, OwnedTime, compare, gathered
 from analyzer.finops.reconcile.gpu_lines import unit_of
-from analyzer.finops.reconcile.text import reconcile_text
+from analyzer.finops.reconcile.text import answer, label_of_compared, reconcile_text
 from analyzer.finops.reconcile.unit_prices import unit_prices
 from tests.analyzer.finops.test_bill_cases import (
+    AZURE_LINE,
     CUR_LINE,
     FEE,
     GOOGLE_LINE,
@@ -198,9 +199,12 @@ def test_what_the_ledger_has_no_price_of_is_not_told_as_equal(tmp_path: Path) ->
         ("H100-80GB", bill.first): OwnedTime(milliseconds, 499_200_000, 0, 0, 0, 0),
         ("A100-80GB", bill.first): OwnedTime(milliseconds, 0, 0, 0, 0, milliseconds),
     }
-    text = reconcile_text(compare(ledger, bill, "USD", span, {bill.first: 24}), bill, "bill")
+    compared = compare(ledger, bill, "USD", span, {bill.first: 24})
+    text = reconcile_text(compared, bill, "bill")
     assert "1 of 2 kinds and days are equal to the cent." in text
     assert "192.0 GPU-hours have no price in the ledger" in text
+    assert "Of 1 of 2 kinds and days the ledger has no price of some hours." in answer(compared)
+    assert label_of_compared(compared) == "2026-11-10, in part without prices in the ledger"
 
 
 def test_a_slice_of_google_is_a_gpu_with_its_part_of_the_host(tmp_path: Path) -> None:
@@ -276,3 +280,22 @@ def test_what_is_paid_once_is_a_fee(tmp_path: Path, words: str, category: str) -
     once = {"ChargeDescription": words, "ChargeCategory": category, "PricingUnit": "Each", "PricingQuantity": "1"}
     bill = read(tmp_path, HOST | {"ChargeDescription": "p5.48xlarge, no setup"}, {**HOST, **once})
     assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [("fee", 499.2)])
+
+
+@pytest.mark.parametrize("category", ["Tax", "Credit", "Adjustment"])
+def test_a_tax_of_a_moment_refuses_no_bill(tmp_path: Path, category: str) -> None:
+    """Its provider wrote it so; time of a machine has a length."""
+    moment = {"ChargePeriodEnd": HOST["ChargePeriodStart"]}
+    bill = read(tmp_path, HOST, {**HOST, **moment, "ChargeCategory": category})
+    assert (of_kind(bill), others(bill)) == ((499.2, 192, True), [(category.lower(), 499.2)])
+    with pytest.raises(ConfigError, match=r"line 2: ChargePeriodEnd is .*: it is not after ChargePeriodStart"):
+        read(tmp_path, {**HOST, **moment})
+
+
+@pytest.mark.parametrize("last", ["30/11/2026", "28/2/2026", "31.12.2026"])
+def test_days_before_months_are_no_other_day(tmp_path: Path, last: str) -> None:
+    """A spreadsheet wrote 10 November as 10/11: it was 11 October, and nothing said so. Months end after the 12th."""
+    for right in ("11/30/2026", "2026-11-30"):
+        assert of_kind(read(tmp_path, AZURE_LINE | {"billingPeriodEndDate": right})) == (499.2, 192, True)
+    with pytest.raises(ConfigError, match=r"line 2: billingPeriodEndDate is .*: the day stands before the month"):
+        read(tmp_path, AZURE_LINE | {"date": "10/11/2026", "billingPeriodEndDate": last})
