@@ -132,13 +132,17 @@ _COMMANDS = (  # name, module:function, help
         "analyzer.interfaces.cli.sizing:size",
         "GPU memory and price of a model: serving, tuning, training",
     ),
-    ("capacity demand", "analyzer.interfaces.cli.report:capacity_demand", "how many GPUs were requested"),
+    (
+        "capacity demand",
+        "analyzer.interfaces.cli.report:capacity_demand",
+        "requested GPUs, and how many to own, reserve and rent",
+    ),
     (
         "capacity quotas",
         "analyzer.interfaces.cli.report:capacity_quotas",
         "who waits while whose guaranteed GPUs are unused",
     ),
-    ("capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "which GPUs to own, reserve and rent"),
+    ("capacity portfolio", "analyzer.interfaces.cli.report:capacity_portfolio", "which workloads use their GPUs well"),
     (
         "capacity profile",
         "analyzer.interfaces.cli.capacity_profile:profile",

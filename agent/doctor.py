@@ -82,7 +82,7 @@ def health_lines(counts: tuple[int, int] | None, rows: Sequence[Mapping[str, Val
     """Return what is wrong with the GPUs: missing ones, lost ones, links narrower than they could be, dead memory."""
     lines = []
     if counts is not None and counts[1] < counts[0]:
-        missing = f"{counts[0] - counts[1]} of {counts[0]} GPUs are not responding"
+        missing = f"{counts[0] - counts[1]} of {counts[0]} GPUs not responding"
         lines.append(HostCheckLine("bad", missing, "check the kernel log for XID 79; reset or reseat them"))
     for row in rows:
         lines += _of_one(row)

@@ -32,7 +32,7 @@ TERMS: Mapping[str, str] = {
     "policy check": "One condition of the policy for capacity requests; `capacity request` evaluates all of them.",
     "precedence": "Of several states that fit a millisecond, which one takes it: `analyzer/ledger/precedence.py`.",
     "preliminary, closed, final": "Whether an hour's figures may still change; after final only adjustments are added.",
-    "price book": "What one GPU-hour costs from when until when, and who says so. Without a price no cost is shown.",
+    "price list": "What one GPU-hour costs from when until when, and who says so. Without a price no cost is shown.",
     "profile": "The signed file that a request for more GPUs must carry: what a team's GPUs really do.",
     "recommendation": "A change that would give time back: from where to where, what it saves, and what was checked.",
     "run": "A Slurm job, a pod, a service, or a process: what holds GPUs. Attempts of one run are counted.",

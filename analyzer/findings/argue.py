@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.wire.units import HOUR_MS
+from agent.wire.units import HOUR_MS, HOUR_US
 from analyzer.findings.evidence import Need, Severity, need, severity
 from analyzer.findings.finding import Finding, Sign
 from analyzer.findings.ledger_findings import said_states
@@ -293,7 +293,7 @@ def _overhead(session: Session, finding: Finding, period: Period) -> dict[str, i
 
 def _rules(session: Session, finding: Finding) -> tuple[str, ...]:
     rows = session.rows(
-        "SELECT DISTINCT rules_version FROM ledger_hours WHERE hour >= ? AND hour < ? ORDER BY 1",
-        [finding.first_at, finding.last_at],
+        "SELECT DISTINCT rules_version FROM ledger_hours WHERE hour > ? AND hour < ? ORDER BY 1",
+        [finding.first_at - HOUR_US, finding.last_at],
     )
     return tuple(version for (version,) in rows)

@@ -36,7 +36,9 @@ _RANK = {"high": 2, "medium": 1, "low": 0}
 _LOSSES = """
 SELECT coalesce(r.name, l.run_id, l.node) AS subject, r.team, l.state, coalesce(l.cause, l.suspicion) AS cause,
     l.run_id, l.caused_by, l.confidence, sum(l.milliseconds)::BIGINT, sum(l.cost_micros)::BIGINT,
-    min(l.hour), max(row(-l.hour, l.milliseconds))[2], max(l.hour), r.ended_at IS NULL, list_sort(list(DISTINCT l.node))
+    min(l.hour), max(row(-l.hour, l.milliseconds))[2], max(l.hour), r.ended_at IS NULL,
+    list_sort(list(DISTINCT l.node)), greatest(min(l.hour), max(r.started_at)),
+    greatest(max(l.hour), least(max(l.hour) + 3600000000, max(r.ended_at)))
 FROM ledger l LEFT JOIN runs r USING (run_id)
 WHERE l.hour >= $start AND l.hour < $end AND coalesce(l.run_id = $run, $run IS NULL)
     AND l.state NOT IN ('unallocated', 'productive', 'unobserved', 'starting', 'checkpointing')
@@ -69,6 +71,8 @@ class _Loss:
     first_us: int = 2**62
     until_first_us: int = 0  # of the first hour until the GPU lost time to it that lost the most of it
     last_us: int = 0
+    begun_us: int = 2**62  # of its runs none began before, and none ended after
+    ended_us: int = 0
     may_go_on: bool = False  # a run of it still runs, or it is a host's
     by_run: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     by_confidence: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -77,7 +81,8 @@ class _Loss:
 
     def first_at(self, state: str) -> int:
         """Return since when it is so: what goes on past its first hour, and is idleness, began at that hour's end."""
-        return self.first_us + (self.until_first_us if state == _STATE and self.last_us > self.first_us else 0)
+        idle_us = self.until_first_us if state == _STATE and self.last_us > self.first_us else 0
+        return max(self.begun_us, self.first_us + idle_us)
 
     @property
     def root(self) -> str | None:
@@ -174,6 +179,8 @@ def _losses(session: Session, asked: dict[str, object]) -> dict[LossKey, _Loss]:
         last,
         runs,
         hosts,
+        begun,
+        ended,
     ) in session.rows(_LOSSES, asked):
         is_suspicion = state == "unexplained" and cause is not None
         if not is_suspicion and (state, cause) not in _AVOIDABLE:
@@ -182,6 +189,7 @@ def _losses(session: Session, asked: dict[str, object]) -> dict[LossKey, _Loss]:
         root = None if state == "lost_work" else caused_by  # a slow GPU lost no work
         loss.add(run_id, root, confidence, ms, cost)
         loss.last_us = max(loss.last_us, last)
+        loss.begun_us, loss.ended_us = min(loss.begun_us, begun), max(loss.ended_us, ended)
         loss.first_us, loss.until_first_us = min(
             (loss.first_us, loss.until_first_us), (first, HOUR_US - first_ms * 1000)
         )
@@ -297,7 +305,7 @@ def _finding(
         confidence="low" if is_suspicion else _confidence(loss),
         actor=_suspected_actor(cause) if is_suspicion else booking(state, cause).actor,
         first_at=loss.first_at(state),
-        last_at=loss.last_us + HOUR_US,
+        last_at=loss.ended_us,
         still_open=still_open,
         caused_by=loss.root,
         claim=(words.sentence if still_open else words.past or words.sentence).format(**values),

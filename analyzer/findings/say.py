@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.wire.units import HOUR_US
 from analyzer.findings.finding import Finding
 from analyzer.findings.judgement import Judgement, Mute, mute_until, reason_of, verdict_of
 from analyzer.ids import by_id
@@ -34,8 +35,8 @@ def keep_judgement(
     kind, because = verdict_of(verdict), reason_of(said.because)
     finding = _by_id(found, finding_id, period)
     rules = session.rows(
-        "SELECT rules_version FROM ledger_hours WHERE hour >= ? AND hour < ? ORDER BY hour DESC LIMIT 1",
-        [finding.first_at, finding.last_at],
+        "SELECT rules_version FROM ledger_hours WHERE hour > ? AND hour < ? ORDER BY hour DESC LIMIT 1",
+        [finding.first_at - HOUR_US, finding.last_at],
     )
     judgement = Judgement(
         secrets.token_hex(8),

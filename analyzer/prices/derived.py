@@ -116,7 +116,7 @@ class Amount:
 
     @property
     def told(self) -> str:
-        """As it was said: "200,000.00 a node of 8"."""
+        """As it was said: "200,000.00 per node of 8"."""
         return dollars(self.micros) + (f" per node of {self.gpus}" if self.gpus > 1 else " per GPU")
 
 

@@ -362,7 +362,7 @@ def calibrated(kind: str, share: Share, realised: Mapping[str, Share]) -> Share:
 def realised_share(quantiles: Mapping[str, int], cases: int) -> Share:
     """Return the share that so many realised cases of a kind show: its quantiles in permille, by name (p5 to p95)."""
     p5, p20, p50, p80, p95 = (quantiles[name] for name in ("p5", "p20", "p50", "p80", "p95"))
-    return Share(p20, p50, p80, p5, p95, source=f"{cases} realised cases", cases=cases)
+    return Share(p20, p50, p80, p5, p95, source=f"{cases} realized cases", cases=cases)
 
 
 def sureness(found: Confidence, share: Share | None) -> tuple[Confidence, str]:
@@ -373,9 +373,9 @@ def sureness(found: Confidence, share: Share | None) -> tuple[Confidence, str]:
     if share is None or share.computed:
         return found, f"the loss is of {found} confidence, and what it saves is computed from it"
     if not share.assumed:
-        return found, f"the loss is of {found} confidence; the share saved is that of {share.cases} realised cases"
+        return found, f"the loss is of {found} confidence; the share saved is that of {share.cases} realized cases"
     lower: Confidence = "medium" if found == "high" else "low"
-    cases = f"{share.cases} realised so far" if share.cases else "none realised yet"
+    cases = f"{share.cases} realized so far" if share.cases else "none realized yet"
     return lower, f"the loss is of {found} confidence; the share saved is assumed ({share.source}), {cases}"
 
 

@@ -87,7 +87,7 @@ class Advising:
     )
     learn_shares: bool = field(
         default=False,
-        metadata=about("whether shares that twenty realised cases of a kind show take the place of the assumed ones"),
+        metadata=about("whether shares that twenty realized cases of a kind show take the place of the assumed ones"),
     )
 
 

@@ -54,7 +54,7 @@ def test_a_lost_gpu_makes_it_fail(tmp_path: Path, library: Path) -> None:
     assert code == 1
     assert not found["healthy"]
     assert [line["what"] for line in found["measures"] if line["answer"] == "bad"] == [
-        "1 of 8 GPUs are not responding",
+        "1 of 8 GPUs not responding",
         "n14/slot3 is lost",
     ]
 

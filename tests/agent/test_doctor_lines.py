@@ -83,7 +83,7 @@ def test_a_healthy_gpu_is_not_mentioned() -> None:
 def test_a_gpu_that_is_missing_is_bad_although_it_has_no_row() -> None:
     """A GPU off the bus is in no list of the driver's."""
     assert health_lines((8, 7), []) == [
-        HostCheckLine("bad", "1 of 8 GPUs are not responding", "check the kernel log for XID 79; reset or reseat them")
+        HostCheckLine("bad", "1 of 8 GPUs not responding", "check the kernel log for XID 79; reset or reseat them")
     ]
 
 

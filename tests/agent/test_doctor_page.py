@@ -19,7 +19,7 @@ FOUND = Examination(
         HostCheckLine("yes", "Slurm jobs (cgroup v2)"),
         HostCheckLine("no", "bytes read by other users' processes: needs CAP_SYS_PTRACE", "optional drop-in " * 8),
         HostCheckLine("no", "rack: not known", 'set rack = "..."'),
-        HostCheckLine("bad", "1 of 8 GPUs are not responding", "reset or reseat them"),
+        HostCheckLine("bad", "1 of 8 GPUs not responding", "reset or reseat them"),
     ),
     cost=Cost(0.0068, 41_000_000, 2_100_000.0, {}, {}),
     leaves=Leaving(

@@ -154,6 +154,10 @@ class Decided:
     waivers: tuple[Waiver, ...] = ()
     waits_permille: int | None = None  # how much of the work's GPU time waited for input
 
+    def label(self, name: str | None) -> str:
+        """Return what people call one of its gates; the name of one that it no longer has."""
+        return next((gate.label for gate in self.gates if gate.name == name), name or "")
+
 
 def verdict_of(gates: tuple[Gate, ...], waivers: tuple[Waiver, ...] = ()) -> Verdict:
     """Return FAIL where a required gate failed, INCOMPLETE where one could not be evaluated, else PASS.

@@ -127,7 +127,8 @@ def _waivers(decided: Decided, layout: TextLayout) -> list[str]:
     for waiver in decided.waivers:
         at = local(waiver.recorded_at, decided.evidence.timezone if decided.evidence else "UTC")
         who = f"{plain(waiver.who)} ({waiver.role}), {_day_words(at.date().isoformat())} {at.year}"
-        lines += layout.wrap(f"{waiver.gate}: {plain_sentence(waiver.reason)}; {who}", "  ", " " * _REMEDY)
+        told = f"{plain(decided.label(waiver.gate))}: {plain_sentence(waiver.reason)}; {who}"
+        lines += layout.wrap(told, "  ", " " * _REMEDY)
     return lines
 
 
@@ -230,13 +231,15 @@ def _verdict_words(decided: Decided) -> str:
 
 def history_text(one: KeptRequest, timezone: str, layout: TextLayout) -> str:
     """Return the history of a request, the oldest first."""
-    return layout.page(["HISTORY", *(part for event in one.history for part in _event(event, timezone, layout))])
+    events = (_event(one.decided, event, timezone, layout) for event in one.history)
+    return layout.page(["HISTORY", *(line for lines in events for line in lines)])
 
 
-def _event(event: Event, timezone: str, layout: TextLayout) -> list[str]:
+def _event(decided: Decided, event: Event, timezone: str, layout: TextLayout) -> list[str]:
     who = f"{plain(event.who)} ({event.role})"
     if event.kind == "waived":
-        told = f"{event.gate} overridden by {who}: {plain_sentence(event.reason or '')}. Verdict now: {event.verdict}"
+        why = plain_sentence(event.reason or "")
+        told = f"{plain(decided.label(event.gate))} overridden by {who}: {why}. Verdict now: {event.verdict}"
     else:
         told = f"{event.verdict}; requested by {who}"
     return layout.labelled(moment_words(event.at, timezone), told, 20)

@@ -116,9 +116,9 @@ def _units(report: UnitReport, layout: TextLayout, rows: int) -> list[str]:
     columns: list[TableColumn[UnitLine]] = [
         name_column("UNIT ECONOMICS", lambda line: line.name, width),
         TableColumn("unit", lambda line: line.unit.short, width=17, align="<"),
-        TableColumn("done", lambda line: line.units, CellUnit(short), 9),
+        TableColumn("done", lambda line: line.units, CellUnit(short), 8),
         TableColumn(f"cost {sign}", lambda line: line.micros, CellUnit(lambda m: amount(m, decimals)), 10),
-        TableColumn(f"{sign} per unit", _a_unit, CellUnit(digits), 10),
+        TableColumn(f"{sign} per unit", _a_unit, CellUnit(digits), 11),
         TableColumn("+/- %", lambda line: line.ratio, _CHANGE, 8),
     ]
     if drawn:

@@ -152,8 +152,8 @@ def _energy_sentences(sums: Sequence[EnergySum], currency: str) -> tuple[str, ..
 
 # What is done about the largest line where no recommendation is against it: nobody's run can be changed to end it.
 _LARGEST: Mapping[str, str] = {
-    "unallocated": "No run held them: gpuledger capacity portfolio says how many to own, reserve and rent, gpuledger "
-    "capacity demand who asked for GPUs and waited.",
+    "unallocated": "No run held them: gpuledger capacity demand says how many runs asked for and waited for, and how "
+    "many to own, reserve and rent.",
     "reserved, unused": "Reservations held them, and no run used them: end or shorten those (scontrol show "
     "reservation).",
     "drained": "They were out of service: the Health page says which hosts, since when and why.",
@@ -254,7 +254,7 @@ def _charged(report: WeekReport) -> Section | None:
         own = [one for one in report.charged if one.difference_micros]
         return Section("charged", tuple(_own_charge(one, report.currency) for one in own))
     rows: list[tuple[str, ...]] = [(line.name, line.cost, line.charged, line.left) for line in charge_lines(report)]
-    head = ("", f"cost {sign}", f"charged {sign}", f"platform pays {sign}")
+    head = ("", f"cost {sign}", f"charged {sign}", f"platform bears {sign}")
     return Section("charged", (), Table(head, tuple(_folded(rows)))) if rows else None
 
 
@@ -263,7 +263,7 @@ def _own_charge(one: Charged, currency: str) -> str:
     decimals = money_decimals(cost)
     told = f"{money(charged, currency, decimals)}, for GPUs that cost {money(cost, currency, decimals)}"
     rest = money(abs(left), currency, decimals)
-    return f"{told}: the platform {'pays' if left > 0 else 'keeps'} the remaining {rest}."
+    return f"{told}: the platform {'bears' if left > 0 else 'keeps'} the remaining {rest}."
 
 
 def _with_idle(keys: list[tuple[str | None, bool]], extras: Extras) -> list[tuple[str | None, bool]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from analyzer.findings.argue import Argument, Plot, Signal
 from analyzer.findings.finding import Finding, Sign
 from analyzer.interfaces.text.finding_text import seen_lines, wrong_if_lines
-from analyzer.period import local
+from analyzer.period import Period, local
 from analyzer.reports.findings import Explained, of_runs, whose_gpus
 from analyzer.reports.recommendation_words import saves_words
 from analyzer.text.layout import LEVELS, TextLayout, at_ends
@@ -18,7 +18,7 @@ _LEFT = 10  # columns of the scale
 _FULL = 100.0
 
 
-def plot_lines(plot: Plot | None, layout: TextLayout, timezone: str, whose: str) -> list[str]:
+def plot_lines(plot: Plot | None, layout: TextLayout, period: Period, whose: str) -> list[str]:
     """Return the plot, which is of `whose` GPUs; nothing where too little is known to draw."""
     if plot is None or len(plot.times) < _LEAST:
         return []
@@ -35,7 +35,7 @@ def plot_lines(plot: Plot | None, layout: TextLayout, timezone: str, whose: str)
     )
     if plot.signal is not None:
         found += _signal(plot.signal, across, layout)
-    return [*found, _axis(plot.times, across, timezone)]
+    return [*found, _axis(plot.times, across, period)]
 
 
 def _plotted(rows: Sequence[tuple[str, str]], layout: TextLayout) -> list[str]:
@@ -82,8 +82,9 @@ def _level(value: float | None, row: int, top: float, layout: TextLayout) -> str
     return LEVELS[min(len(LEVELS) - 1, int(part * len(LEVELS)))]
 
 
-def _axis(times: Sequence[int], across: int, timezone: str) -> str:
-    began, ended = local(times[0], timezone), local(times[-1], timezone)
+def _axis(times: Sequence[int], across: int, period: Period) -> str:
+    end = min(period.end, 2 * times[-1] - times[-2])  # of the last stretch
+    began, ended = local(times[0], period.timezone), local(end, period.timezone)
     left, right = f"{day(began)} {began:%H:%M}", f"{day(ended)} {ended:%H:%M}"
     return " " * _LEFT + at_ends(left, right, across * len(times))
 
@@ -112,7 +113,7 @@ def explain_text(explained: Explained, layout: TextLayout) -> str:
         found += ["", *layout.labelled("NEEDS", explained.need, _COLUMN)]
     if argument is not None and argument.plot is not None:
         whose = whose_gpus(finding, argument.plot)
-        lines = plot_lines(argument.plot, layout, explained.timezone, whose)
+        lines = plot_lines(argument.plot, layout, explained.period, whose)
         found += ["", *lines] if lines else []
     found.append("")
     found += _listed("RULED OUT", explained.ruled_out, layout)

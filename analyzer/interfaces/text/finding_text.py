@@ -1,5 +1,6 @@
 """Findings as text: the list, sorted by money, how often such were right, observations, and which rules lacked data."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from analyzer.findings.finding import Finding, FindingDocument
 from analyzer.findings.health.notice import Notice
 from analyzer.findings.judgement import PROMISED_PERMILLE, FindingTally, Record, RuleTally
 from analyzer.findings.ledger_findings import StillCosts
-from analyzer.findings.words import rule_words
+from analyzer.findings.words import host_words, rule_words
 from analyzer.ledger.coverage import Unjudged, by_rule, rules_in
 from analyzer.period import Period, local
 from analyzer.reports.findings import FindingsReport, at_stake_column
@@ -25,6 +26,7 @@ from analyzer.text.words import (
     owner_word,
     plain,
     plain_sentence,
+    span_words,
     symbol,
 )
 
@@ -131,26 +133,38 @@ _CONFIDENCE = {"high": "high", "medium": "med", "low": "low"}
 
 
 def findings_text(report: FindingsReport, layout: TextLayout, top: int | None = None) -> str:
-    """Return the list: one line a finding, and a column that adds up to what was avoidable."""
+    """Return the list: one line a finding, and a column that adds up to what was avoidable.
+
+    On narrow paper what it is stands in a line below; so do team, hosts and time of findings that read alike.
+    """
     kind = "week" if "-W" in report.period.label else "period"
     column, total = at_stake_column(report.findings, report.currency)
     title = f"{_counts(report)}, {kind} {report.period.label}"
     if not report.findings:
         return layout.page([title, *_whose(report, layout), "", *layout.wrap(report.nothing), *_foot(report, layout)])
     head = [*layout.ends(title, f"{total} estimated waste"), *_whose(report, layout), ""]
-    what = 29 + layout.extra
+    is_narrow, what = layout.extra < 0, 29 + layout.extra
     amounts = dict(zip((finding.id for finding in report.findings), column, strict=True))
     shown = report.shown[:top]
-    columns: tuple[TableColumn[FindingDocument], ...] = (
+    place = 15 + (what if is_narrow else 0)
+    columns: list[TableColumn[FindingDocument]] = [
         TableColumn("  id", lambda finding: f"{_mark(report, finding)} {finding.id}", width=10, align="<"),
-        TableColumn("run or place", lambda finding: finding.subject, width=15, align="<", is_cut=True),
+        TableColumn("run or place", lambda finding: finding.subject, width=place, align="<", is_cut=True),
         TableColumn("what", lambda finding: finding.what, width=what, align="<", is_cut=True),
         TableColumn(_waste_head(report), lambda finding: amounts[finding.id], width=10),
         TableColumn("conf.", lambda finding: _CONFIDENCE[finding.confidence], width=6, align="<", gap=1),
         TableColumn("owner", lambda finding: owner_word(finding.actor), align="<"),
-    )
-    table = [*paper_lines(columns, shown, indent=""), *_rest(report, shown, amounts, 25 + what)]
-    return layout.page([*head, *table, *_foot(report, layout)])
+    ]
+    heads, *rows = paper_lines([*columns[:2], columns[3]] if is_narrow else columns, shown, indent="")
+    alike = Counter((finding.subject, finding.what) for finding in shown)
+    table = [heads]
+    for finding, row in zip(shown, rows, strict=True):
+        words = [finding.what, f"confidence {finding.confidence}", owner_word(finding.actor)] if is_narrow else []
+        if alike[finding.subject, finding.what] > 1:
+            span = span_words(finding.first_at, finding.last_at, report.period.timezone)
+            words += [*filter(None, (finding.team, host_words(finding.hosts))), span]
+        table += [row, *layout.wrap(", ".join(words), " " * 10)] if words else [row]
+    return layout.page([*head, *table, *_rest(report, shown, amounts, 25 + what), *_foot(report, layout)])
 
 
 def _whose(report: FindingsReport, layout: TextLayout) -> list[str]:

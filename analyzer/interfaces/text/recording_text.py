@@ -208,7 +208,7 @@ def _of_run(run: "RunDocument", report: RecordingReport, layout: TextLayout) -> 
     sections = [
         layout.wrap(run_sentence(run)),
         _time_table(run.breakdown, report.gpus, layout),
-        sparks(run.timeline, layout, run.timezone),
+        sparks(run, layout),
     ]
     if run.findings:
         first = run.findings[0]

@@ -1,6 +1,5 @@
 """Runs as text: their list, and one on one screen: why it was slow, what it cost, what to change."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -137,7 +136,7 @@ def run_text(report: RunDocument, layout: TextLayout, *, whole_traffic: bool = F
         _head(report, layout),
         layout.wrap(run_sentence(report)),
         breakdown_table(breakdown_lines(report.breakdown, subtotals=False), layout, symbol(report.currency)),
-        sparks(report.timeline, layout, report.timezone),
+        sparks(report, layout),
     ]
     for finding in shown:
         out = causes_out(report.ruled_out.get(finding.id, ()))
@@ -339,13 +338,13 @@ def _unexplained_words(report: RunDocument) -> str:
     return f"{share} of its GPU time is low utilization without a proven cause; the largest loss that has one: "
 
 
-def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str) -> list[str]:
+def sparks(report: RunDocument, layout: TextLayout) -> list[str]:
     """Return two lines of the share of working and of the largest loss over time, and the axis under them."""
-    buckets = [(at, list(points)) for at, points in groupby(timeline, key=lambda point: point.bucket_start)]
+    buckets = [(at, list(points)) for at, points in groupby(report.timeline, key=lambda point: point.bucket_start)]
     if len(buckets) < _SPARK_LEAST:
         return []
     totals: dict[str, int] = {}
-    for point in timeline:
+    for point in report.timeline:
         what = booking(point.state, point.cause)
         if what.klass == "avoidable":
             totals[what.label] = totals.get(what.label, 0) + point.milliseconds
@@ -356,7 +355,9 @@ def sparks(timeline: Sequence[TimelinePoint], layout: TextLayout, timezone: str)
         TableColumn("", lambda label: layout.cut(label, 18), width=indent, align="<"),
         spark_column("", lambda label: [_share(points, label) for points in cells], len(cells), layout),
     )
-    return [*paper_lines(columns, labels), _axis(buckets[0][0], buckets[-1][0], len(cells), indent, timezone)]
+    began = max(buckets[0][0], report.facts.started_at or 0)  # in the middle of a stretch
+    ended = min(report.span.end, report.facts.ended_at or report.span.end)
+    return [*paper_lines(columns, labels), _axis(began, ended, len(cells), indent, report.timezone)]
 
 
 def _merged(buckets: list[list[TimelinePoint]], most: int) -> list[list[TimelinePoint]]:
@@ -427,7 +428,7 @@ def _onwards(report: RunDocument, shown: tuple[Finding, ...]) -> list[str]:
 
 
 RUNS_SHOWN = 20
-_NAME = 27  # characters of a run's id and name on 80 columns
+_NAME, _TEAM = 27, 12  # characters of a run's id and name on 80 columns, and of its team
 
 
 def runs_text(report: RunList, layout: TextLayout, top: int | None) -> str:
@@ -436,11 +437,13 @@ def runs_text(report: RunList, layout: TextLayout, top: int | None) -> str:
     if not shown:
         return layout.page([f"{report.period.label}: no run held a GPU"])
     sign = symbol(report.currency).strip()
-    width = _NAME + layout.extra
+    is_narrow = layout.extra < 0  # the team then stands in the line below
+    width = _NAME + layout.extra + (_TEAM if is_narrow else 0)
+    team = TableColumn[RunSummary]("TEAM", lambda run: layout.cut(_team(run), _TEAM - 1), width=_TEAM, align="<")
     head, *rows = paper_lines(
         (
             TableColumn("RUN", lambda run: layout.cut(_called(run), width - 1), width=width, align="<"),
-            TableColumn("TEAM", lambda run: layout.cut(run.team or "unmapped", 11), width=12, align="<"),
+            *([] if is_narrow else [team]),
             TableColumn("GPU-hours", lambda run: gpu_hours(run.breakdown.milliseconds), width=10),
             TableColumn(f"cost {sign}", lambda run: _amount(run.breakdown), width=11),
             TableColumn("useful", _useful, width=8),
@@ -451,13 +454,17 @@ def runs_text(report: RunList, layout: TextLayout, top: int | None) -> str:
     )
     lines = [head]
     for run, row in zip(shown, rows, strict=True):
-        lines += [row, *layout.wrap(_size_and_loss(run), "    ")]
+        lines += [row, *layout.wrap(f"{f'{_team(run)}; ' if is_narrow else ''}{_size_and_loss(run)}", "    ")]
     left = f"{len(shown)} of {counted(len(report.runs), 'run')}; next: gpuledger report run {_short(shown[0])}"
     return layout.page([*lines, "", left])
 
 
 def _called(run: RunSummary) -> str:
     return f"{_short(run)} {run.name}" if run.name != _short(run) else run.name
+
+
+def _team(run: RunSummary) -> str:
+    return plain(run.team or "unmapped")
 
 
 def _amount(breakdown: Breakdown) -> str | None:

@@ -11,8 +11,8 @@ START = MONDAY + 100 * MINUTE  # 01:40
 QUIET = START + 42 * MINUTE
 
 
-def told(end: int | None, until: int = START + 2 * HOUR) -> tuple[str, str, int]:
-    """Return the claim of a run that went quiet at 02:22, its heading, and since when."""
+def told(end: int | None, until: int = START + 2 * HOUR) -> tuple[str, str, int, int]:
+    """Return the claim of a run that went quiet at 02:22, its heading, and from when to when."""
     fleet = Fleet()
     fleet.own("ws1", ["g1"])
     row = {"every": 10 * SECOND, "sm_active_ratio": None, "memory_used_bytes": 20 << 30}
@@ -22,19 +22,20 @@ def told(end: int | None, until: int = START + 2 * HOUR) -> tuple[str, str, int]
     fleet.analyze(now=until)
     with fleet.store.session() as session:
         (found,) = [one for one in findings(session, MONDAY, MONDAY + 5 * HOUR) if one.state == "held_idle"]
-    return found.claim, " ".join(heading(found, "UTC", TextLayout(80, ascii=True))), found.first_at
+    return found.claim, " ".join(heading(found, "UTC", TextLayout(80, ascii=True))), found.first_at, found.last_at
 
 
 def test_a_run_that_ended_quietly_held_its_gpus() -> None:
-    """It holds nothing any more, and was at work until 02:22, not until the hour before."""
-    claim, head, first_at = told(START + 2 * HOUR)
+    """It holds nothing any more, and was at work until 02:22, not until the hour before; nothing was lost after it."""
+    claim, head, first_at, last_at = told(START + 2 * HOUR)
     assert "went on holding GPUs after they had gone idle" in claim
     assert "from Mon 02:22" in head
     assert first_at == pytest.approx(QUIET, abs=MINUTE)
+    assert last_at == START + 2 * HOUR
 
 
 def test_a_run_that_goes_on_still_holds_them() -> None:
     """The present tense is of what somebody can end now."""
-    claim, head, _ = told(None, START + 3 * HOUR)
+    claim, head, *_ = told(None, START + 3 * HOUR)
     assert "still holds GPUs that went idle" in claim
     assert "since Mon 02:22" in head

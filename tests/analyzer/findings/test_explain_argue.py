@@ -120,10 +120,10 @@ def test_the_plot_shows_the_share_and_the_signal(site: tuple[Session, list[Findi
     assert drawn.signal is not None
     assert (drawn.signal.name, drawn.signal.mark) == ("busiest worker", mark_of("preprocessing", "busiest") / 10)
     assert {value for value in drawn.signal.values if value is not None} == {98.0}
-    lines = plot_lines(drawn, TextLayout(ascii=True), "UTC", "a")
+    lines = plot_lines(drawn, TextLayout(ascii=True), WEEK, "a")
     assert max(map(len, lines)) <= 78
     assert any("#" in line for line in lines)
-    assert plot_lines(replace(drawn, times=drawn.times[:3]), TextLayout(), "UTC", "a") == []
+    assert plot_lines(replace(drawn, times=drawn.times[:3]), TextLayout(), WEEK, "a") == []
 
 
 def test_silence_in_a_signal_is_a_gap() -> None:

@@ -97,7 +97,7 @@ def test_a_team_reads_what_it_is_charged_and_nobody_elses(week: WeekReport, sess
     facts = team_facts(session, example_week.W45, example_week.W46)
     own = compose(of_team(report, NLP, facts), team=NLP)
     (section,) = [section for section in own.sections if section.title == "charged"]
-    assert section.paragraphs == ("$30,139, for GPUs that cost $33,488: the platform pays the remaining $3,349.",)
+    assert section.paragraphs == ("$30,139, for GPUs that cost $33,488: the platform bears the remaining $3,349.",)
     other = compose(of_team(report, "team-vision", facts), team="team-vision")
     assert not any(section.title == "charged" for section in other.sections)
 
@@ -251,7 +251,7 @@ def test_the_largest_line_that_is_not_useful_has_an_answer(week: WeekReport) -> 
     assert told.startswith(
         "Unallocated: $13,485, 19.9% of all, 6,848.0 GPU-hours. 22 GPUs or more were free in every hour."
     )
-    assert "gpuledger capacity portfolio" in told
+    assert "gpuledger capacity demand" in told
 
 
 def test_every_line_that_no_recommendation_can_be_against_has_an_answer() -> None:

@@ -303,3 +303,12 @@ def test_moments_read_as_people_say_them() -> None:
         span_words(midnight - HOUR_US, midnight + 24 * HOUR_US, "Europe/Berlin")
         == "Tue 10 Nov 23:00 - Wed 11 Nov 24:00"
     )
+
+
+def test_findings_that_read_alike_are_told_apart(reader: Reader) -> None:
+    """The notebooks of two teams on one host were two rows of the same words."""
+    report = reader.list_findings(reader.period(None))
+    first, second = (replace(report.findings[0], id=each, team=f"team-{each}", hosts=("n19",)) for each in "ab")
+    lines = findings_text(replace(report, findings=(first, second)), TextLayout()).splitlines()
+    below = [lines[place + 1] for place, line in enumerate(lines) if "pretrain-7b" in line]
+    assert [line.split()[:2] for line in below] == [["team-a,", "n19,"], ["team-b,", "n19,"]]
