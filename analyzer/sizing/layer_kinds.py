@@ -22,6 +22,7 @@ _PLACES: Mapping[str, tuple[str, str, int]] = {
     "kda_layers": ("kda", "full_attention", 1),
     "cross_attention_layers": ("cross_attention", "full_attention", 0),
     "full_attn_idxs": ("full_attention", "conv", 0),
+    "attn_layer_indices": ("full_attention", "mamba", 0),
 }
 _WINDOWS = ("sliding_window", "attention_chunk_size", "attention_window_size")
 _EVERY = ("no_rope_layer_interval", "sliding_window_pattern", "global_attn_every_n_layers")
@@ -60,7 +61,9 @@ def with_layer_kinds(reading: ConfigReading, shape: Shape) -> Shape:
     recurrent = sum(1 for one in listed if one in _RECURRENT)
     if (every := reading.count("attn_layer_period")) is not None and not listed:
         recurrent = shape.layers - -(-(shape.layers - (reading.count("attn_layer_offset") or 0)) // every)
-    if recurrent or reading.kind in ("falcon_h1", "bamba", "jamba"):
+    if reading.kind == "falcon_h1":
+        return replace(_recurrent(reading, shape, shape.layers), has_state_beside=True)
+    if recurrent:
         return _uncached(reading, _recurrent(reading, shape, recurrent), listed)
     return _uncached(reading, _windowed(reading, shape, listed), listed)
 
@@ -90,15 +93,64 @@ def _windowed(reading: ConfigReading, shape: Shape, listed: Sequence[str]) -> Sh
 
 
 def _recurrent(reading: ConfigReading, shape: Shape, recurrent: int) -> Shape:
-    """Return the shape with layers that keep a state: of gated delta nets its size is known, of others it is not."""
-    keys, values = reading.count("linear_num_key_heads"), reading.count("linear_num_value_heads")
-    key_width, value_width = reading.count("linear_key_head_dim"), reading.count("linear_value_head_dim")
-    if keys is None or values is None or key_width is None or value_width is None:
+    """Return the shape with layers that keep a state: of gated delta nets and Mamba its size is known."""
+    found = _delta_net(reading, shape.hidden) or _mamba2(reading, shape.hidden) or _mamba(reading, shape.hidden)
+    if found is None:
         reading.assumed.append("its recurrent layers are of a kind whose size is not known: they are not counted")
-        return replace(shape, recurrent_layers=recurrent, state_values=None, recurrent_parameters=0)
-    wide, held = keys * key_width, values * value_width
-    kernel = reading.count("linear_conv_kernel_dim") or 4
-    mixer = shape.hidden * (2 * wide + 2 * held + 2 * values) + held * shape.hidden + (2 * wide + held) * kernel
-    # Engines keep the state in 32 bits, two of our values each, and the inputs that the convolution looks back on.
-    state = 2 * values * key_width * value_width + (2 * wide + held) * (kernel - 1)
+    mixer, state = found or (0, None)
     return replace(shape, recurrent_layers=recurrent, recurrent_parameters=mixer, state_values=state)
+
+
+def _counts(reading: ConfigReading, *names: tuple[str, ...]) -> list[int] | None:
+    """Return a whole number for each tuple of names that it may have; None where one is not said."""
+    found = [next((one for key in keys if (one := reading.count(key)) is not None), None) for keys in names]
+    said = [one for one in found if one is not None]
+    return said if len(said) == len(found) else None
+
+
+def _delta_net(reading: ConfigReading, hidden: int) -> tuple[int, int] | None:
+    """Return the parameters of one layer's gated delta net, and the values of its state; None: it is none."""
+    keys = ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+    if (said := _counts(reading, *((key,) for key in keys))) is None:
+        return None
+    key_heads, value_heads, key_width, value_width = said
+    wide, held = key_heads * key_width, value_heads * value_width
+    kernel = reading.count("linear_conv_kernel_dim") or 4
+    mixer = hidden * (2 * wide + 2 * held + 2 * value_heads) + held * hidden + (2 * wide + held) * kernel
+    # Engines keep the state in 32 bits, two of our values each, and the inputs that the convolution looks back on.
+    return mixer, 2 * value_heads * key_width * value_width + (2 * wide + held) * (kernel - 1)
+
+
+def _mamba2(reading: ConfigReading, hidden: int) -> tuple[int, int] | None:
+    """Return the same of Mamba-2: projections of gate, inputs, B, C and steps, a convolution, a norm.
+
+    Source: Dao and Gu 2024, Transformers are SSMs, section 7; engines keep the state in the model's own 16 bits.
+    """
+    reading.asked.update(("mamba_expand", "mamba_d_ssm"))  # all heads together, once more
+    names = (
+        ("mamba_n_heads", "mamba_num_heads"),
+        ("mamba_d_head", "mamba_head_dim"),
+        ("mamba_d_state", "ssm_state_size"),
+    )
+    if (said := _counts(reading, *names)) is None:
+        return None
+    heads, width, state = said
+    inner = heads * width
+    convolved = inner + 2 * state * (reading.count("mamba_n_groups") or reading.count("n_groups") or 1)
+    kernel = reading.count("mamba_d_conv") or reading.count("conv_kernel") or 4
+    mixer = hidden * (inner + convolved + heads) + convolved * (kernel + 1) + 3 * heads + inner + inner * hidden
+    return mixer, inner * state + convolved * (kernel - 1)
+
+
+def _mamba(reading: ConfigReading, hidden: int) -> tuple[int, int] | None:
+    """Return the same of Mamba. Source: Gu and Dao 2023, Mamba, section 3.4."""
+    if (said := _counts(reading, ("mamba_d_state",), ("mamba_expand",))) is None:
+        return None
+    state, inner = said[0], said[1] * hidden
+    kernel = reading.count("mamba_d_conv") or 4
+    rank = -(-hidden // 16) if reading.value("mamba_dt_rank") == "auto" else reading.count("mamba_dt_rank") or 0
+    steps = rank + 2 * state
+    return (
+        3 * hidden * inner + inner * (kernel + 1) + inner * steps + steps + (rank + 1) * inner + (state + 1) * inner,
+        inner * state + inner * (kernel - 1),
+    )

@@ -31,7 +31,7 @@ _FOUR_NORMS = re.compile(r"gemma[234]|glm4$|olmo2|exaone4")
 _HEAD_NORMS = re.compile(r"qwen3|gemma[34]|olmoe|glm4_moe|hunyuan")
 _QUERY_BIAS = re.compile(r"qwen2(_moe|_vl|_5_vl|$)|chatglm|^qwen$")
 _PLAIN_MLP = re.compile(
-    r"gpt2|gpt_neo|gptj|falcon|bloom|opt|mpt|starcoder2|phi$|gpt_bigcode|nemotron$|persimmon|codegen|arcee|apertus"
+    r"gpt2|gpt_neo|gptj|falcon$|bloom|opt|mpt|starcoder2|phi$|gpt_bigcode|nemotron$|persimmon|codegen|arcee|apertus"
 )
 # Their intermediate_size is of gate and up together, so that each has half of it.
 _HALVED = re.compile(r"^qwen$|recurrent_gemma")

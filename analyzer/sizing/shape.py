@@ -56,7 +56,7 @@ class Shape:
     meet (`shared_width`); `dense_layers` of a mixture have one MLP of `intermediate` instead, the first of them or
     (`is_interleaved`) in turns. `windowed_layers` look back `window` tokens. Uncached are layers that read the keys and
     values of another, or of images alone; `index_bytes` are what choosing tokens takes beside. `recurrent_layers` keep
-    a state of one size (`state_values` each) and no keys; None: its size is not known.
+    a state of one size (`state_values` each) and no keys, or (`has_state_beside`) both; None: its size is not known.
     """
 
     layers: int
@@ -87,6 +87,7 @@ class Shape:
     recurrent_layers: int = 0
     recurrent_parameters: int = 0  # of the mixer of one such layer
     state_values: int | None = 0
+    has_state_beside: bool = False  # each layer attends as well
     norms: int = 2  # a layer
     has_head_norms: bool = False
     has_expert_bias: bool = False
@@ -105,7 +106,7 @@ class Shape:
     @property
     def full_layers(self) -> int:
         """Layers whose attention looks at all tokens."""
-        return self.layers - self.windowed_layers - self.recurrent_layers
+        return self.layers - self.windowed_layers - (0 if self.has_state_beside else self.recurrent_layers)
 
     def full(self) -> "Shape":
         """Return the shape as its layers without a window have it."""

@@ -194,7 +194,7 @@ def test_latent_attention_caches_what_is_latent_and_every_gpu_has_it() -> None:
 
 
 def test_hybrids_keep_a_state_and_unknown_ones_make_the_sum_at_least(tmp_path: Path) -> None:
-    """Gated delta nets have widths in the file; of Mamba nothing is guessed, unless the weights lie beside it."""
+    """Gated delta nets and Mamba have widths in the file; of others nothing is guessed, but for weights beside it."""
     mixed = QWEN3 | {"full_attention_interval": 4}
     widths = {
         "linear_num_key_heads": 16,
@@ -222,6 +222,16 @@ def test_hybrids_keep_a_state_and_unknown_ones_make_the_sum_at_least(tmp_path: P
     assert not any(part.name == "recurrent layers" for part in memory(stored, work, ONE).parts)
     assert memory(stored, work_of("inference", "fp8"), ONE).of("recurrent layers") is None
     assert any(part.name == "recurrent layers" for part in memory(stored, work_of("inference", "fp8"), ONE).parts)
+
+
+def test_a_layer_that_attends_and_keeps_a_state_has_both() -> None:
+    """Falcon-H1: keys of all 44 layers, and beside them 24 x 128 x 256 values and three inputs of the convolution."""
+    values = next(one["config"] for one in PUBLISHED if one["name"] == "falcon-h1-7b")
+    shape = config_of("it", values).shape
+    assert (shape.full_layers, shape.recurrent_layers) == (44, 44)
+    assert shape.state_values == 24 * 128 * 256 + 3 * (3072 + 2 * 256)
+    one_token = cache_bytes(shape, work_of("inference", context=1), ONE)
+    assert one_token == 44 * 2 * (2 * 2 * 128 + 24 * 128 * 256 + 3 * (3072 + 2 * 256))
 
 
 @pytest.mark.parametrize(
