@@ -247,6 +247,8 @@ _GPU_FILE = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?")
 _SLURM_JOB = re.compile(r"\d{1,18}(?:[_+]\d{1,9})?")
 
 
+_UNPLACED = "jobs of mapping files whose names are of no GPU of this host: which GPUs they hold is not known"
+
 _File = tuple[str, str]  # name and content
 
 
@@ -261,6 +263,7 @@ class _MappingFiles:
         self._directory = directory
         self._cluster = cluster
         self._devices = devices
+        self._unplaced: set[str] = set()  # runs of files that are of no GPU here
 
     def read(self) -> ProviderReport | None:
         """Return what the files say, or None where there is no directory.
@@ -269,13 +272,22 @@ class _MappingFiles:
             SourceError: it cannot be listed, or one of its files cannot be read.
         """
         files = _files(self._directory)
-        return None if files is None else ProviderReport(tuple(self._held(files, self._devices())))
+        if files is None:
+            return None
+        self._unplaced = set()
+        held = tuple(self._held(files, self._devices()))
+        unplaced = self._unplaced - {one.attribution.run_id for one in held}
+        return ProviderReport(held, unread={_UNPLACED: len(unplaced)})
 
     def close(self) -> None:
         """There is nothing to give back."""
 
     def _held(self, files: Iterable[_File], devices: Devices) -> Iterable[GpuHold]:
         raise NotImplementedError
+
+    def _names_no_gpu(self, jobs: Iterable[str]) -> None:
+        """Note the jobs of a file that is of no GPU here."""
+        self._unplaced |= {mapped_run_id(job, self._cluster) for job in jobs}
 
     def _run(self, job: str, user: str | None = None) -> Attribution:
         return Attribution(mapped_run_id(job, self._cluster), "declared", owner=user)
@@ -288,11 +300,13 @@ class DcgmMapping(_MappingFiles):
 
     def _held(self, files: Iterable[_File], devices: Devices) -> Iterator[GpuHold]:
         for name, content in files:
-            if (match := _GPU_FILE.fullmatch(name)) is None:
-                continue
-            uuid = devices.by_scheduler(int(match[1]), None if match[2] is None else int(match[2]))
+            uuid = None
+            if match := _GPU_FILE.fullmatch(name):
+                uuid = devices.by_scheduler(int(match[1]), None if match[2] is None else int(match[2]))
             if uuid is not None:
                 yield from (GpuHold(uuid, self._run(job)) for job in dcgm_jobs(content))
+            else:
+                self._names_no_gpu(job for job in dcgm_jobs(content) if match or _SLURM_JOB.fullmatch(job))
 
 
 class Jobstats(_MappingFiles):
@@ -311,6 +325,8 @@ class Jobstats(_MappingFiles):
             if uuid is not None and found is not None:
                 job, uid = found
                 held.setdefault(uuid, GpuHold(uuid, self._run(job, user_name(uid))))
+            elif found is not None:
+                self._names_no_gpu([found[0]])
         return held.values()
 
 

@@ -70,6 +70,8 @@ _WORDS: Mapping[_Scheduler, str] = {"pbs": ".s", "flux": "shell-", "htcondor": "
 # libpod-payload-<id> below a service, nerdctl-<id>, or the id alone below whatever directory its user chose; what
 # watches it (libpod-conmon-<id>) is none.
 _CONTAINER = re.compile(r"^.*/(?:(?![a-z]+-conmon-)[a-z-]+-)?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=/|$)")
+# What a user may make cgroups in (systemd delegates it): no scheduler's, but Flux runs its jobs there.
+_OF_A_USER = re.compile(r"/user@\d+\.service/")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")  # as systemd writes what no name of a unit may have
 CONTAINERS = "container/"  # begins the run of what a container's processes do not declare
 _CONTAINER_ID_CHARACTERS = 12  # as the engines show it
@@ -138,6 +140,8 @@ def container(cgroup: str) -> Job | None:
 
 def _job(scheduler: _Scheduler, pattern: re.Pattern[str], paths: Mapping[str, str]) -> Job | None:
     matches = {controller: match for controller, path in paths.items() if (match := pattern.search(path))}
+    if scheduler not in ("flux", "container"):
+        matches = {where: match for where, match in matches.items() if not _OF_A_USER.search(match[0])}
     if not matches:
         return None
     found = next(iter(matches.values()))

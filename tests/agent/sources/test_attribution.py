@@ -98,13 +98,16 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
         "0::/system.slice/slurmstepd.scope/system\n",
         "0::/system.slice/slurmd.service\n",
         "0::/user.slice/job_7\n",
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/slurmstepd.scope/job_7/step_0\n",
+        "0::/user.slice/user-1000.slice/user@1000.service/slurm/uid_1001/job_7\n",
+        f"0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod{UID}/c\n",
         "0::/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n",
         "0::/kubepods/burstable/podnonsense/c\n",
         "no colons here\n",
     ],
 )
 def test_other_cgroups_name_no_run(cgroup: str) -> None:
-    """A session, a daemon of the scheduler itself and a container by hand belong to no scheduler's run."""
+    """A session, a daemon of the scheduler itself, a container by hand and what a user made belong to no scheduler."""
     assert job(cgroup) is None
 
 

@@ -36,11 +36,24 @@ def written(at: Path, **files: str) -> Path:
 
 def test_dcgm_exporters_files_name_gpus_and_instances(tmp_path: Path) -> None:
     """One job a line, where several share a GPU; other files in the directory are none of ours."""
-    at = written(tmp_path / "map", gpu0="81234\n81235\n\n", gpu1_3="81240\n", gpu7="1\n", readme="2\n")
-    assert held(DcgmMapping(at, "alpha", lambda: DEVICES).read()) == {
-        GPU: {"slurm/alpha/81234", "slurm/alpha/81235"},
-        MIG: {"slurm/alpha/81240"},
-    }
+    at = written(tmp_path / "map", gpu0="81234\n81235\n\n", gpu1_3="81240\n", readme="who has which\n")
+    told = DcgmMapping(at, "alpha", lambda: DEVICES).read()
+    assert held(told) == {GPU: {"slurm/alpha/81234", "slurm/alpha/81235"}, MIG: {"slurm/alpha/81240"}}
+    assert told is not None
+    assert not any(told.unread.values())
+
+
+def test_jobs_of_files_that_are_of_no_gpu_are_counted(tmp_path: Path) -> None:
+    """A file of another name than was thought is a job that holds nothing, without a word; one that is held is told."""
+    at = written(tmp_path / "map", gpu0="81234\n", gpu7="81234\n81235\n", nvidia1="81236\n", gpu8="")
+    told = DcgmMapping(at, "alpha", lambda: DEVICES).read()
+    assert told is not None
+    assert list(told.unread.values()) == [2]
+    for name in ("gpu0", "gpu7", "nvidia1"):
+        written(tmp_path / "stat", **{name: f"8{len(name)} 0\n"})
+    told = Jobstats(tmp_path / "stat", "alpha", lambda: DEVICES).read()
+    assert told is not None
+    assert list(told.unread.values()) == [1]
 
 
 def test_jobstats_files_name_gpus_by_uuid_before_index(tmp_path: Path) -> None:
