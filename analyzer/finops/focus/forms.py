@@ -278,7 +278,6 @@ def _azure(own: Cells) -> Mapping[str, object]:
         raise own.wrong(
             "pricingModel", "usage that a commitment covers costs 0 here: export the amortized cost instead"
         )
-    meter = _METER_END.sub("", own.text("meterName") or "")
     service = details_of(own.cells.get("additionalInfo")).get("servicetype")
     start = _azure_day(own)
     return {
@@ -289,8 +288,13 @@ def _azure(own: Cells) -> Mapping[str, object]:
         "CommitmentDiscountStatus": "Unused" if word.startswith("unused") else None,
         "PricingCategory": model,
         "PricingQuantity": own.amount("quantity") if category == "Usage" else _NOTHING,
-        "SkuPriceDetails": {"InstanceType": service or f"Standard_{meter.replace(' ', '_')}"},
+        "SkuPriceDetails": {"InstanceType": service or azure_instance(own.text("meterName") or "")},
     }
+
+
+def azure_instance(meter: str) -> str:
+    """Return the instance type that a meter of Azure is called by: Standard_ND96isr_H100_v5 of ND96isr H100 v5 Spot."""
+    return f"Standard_{_METER_END.sub('', meter).replace(' ', '_')}"
 
 
 def _azure_day(own: Cells) -> datetime:

@@ -1,10 +1,10 @@
 """Read bills, CSV or lines of JSON (gzipped or not) or Parquet, line by line: exact decimals, bounded memory.
 
 FOCUS 1.0 to 1.4 are read alike: of the columns that they share, those that a reconciliation needs. A provider's own
-columns (x_…) and unknown ones are passed over; a bill in a provider's own form becomes FOCUS by forms.py. What
-exporters and query engines do to a file is undone here, once: marks of byte order, folded names of columns, words for
-null, blank lines, a header that comes again, times without zone (UTC, as FOCUS has no other), maps and structs. What
-would have to be guessed is refused by line and column.
+columns (x_…, but the name of Microsoft's meter) and unknown ones are passed over; a bill in a provider's own form
+becomes FOCUS by forms.py. What exporters and query engines do to a file is undone here, once: marks of byte order,
+folded names of columns, words for null, blank lines, a header that comes again, times without zone (UTC, as FOCUS has
+no other), maps and structs. What would have to be guessed is refused by line and column.
 """
 
 import csv
@@ -43,6 +43,7 @@ _OPTIONAL_TEXTS = (
 )  # fmt: skip
 _OPTIONAL = (
     *_OPTIONAL_TEXTS, "ConsumedQuantity", "ContractedCost", "ContractedUnitPrice", "PricingQuantity", "SkuPriceDetails",
+    "x_SkuMeterName",
 )  # fmt: skip
 _FOCUS_COLUMNS = (*NEEDED, *_PROVIDERS, *_OPTIONAL)
 _TEXTS = ("BillingCurrency", "ChargeCategory", *_PROVIDERS, *_OPTIONAL_TEXTS)
@@ -308,6 +309,8 @@ def _no_focus(path: Path, header: Sequence[str], missing: Sequence[str]) -> str:
 def _line(cell: Cells) -> BillLine:
     cells = cell.cells
     texts = {name: text for name in _TEXTS if (text := text_of(cells.get(name))) is not None}
+    if (meter := text_of(cells.get("x_SkuMeterName"))) is not None:  # Microsoft's, until FOCUS 1.1
+        texts.setdefault("SkuMeter", meter)
     category = texts.get("ChargeCategory", "").capitalize()
     if category not in _CATEGORIES:
         raise cell.wrong("ChargeCategory", f"it is one of {', '.join(_CATEGORIES)}")

@@ -28,6 +28,7 @@ from typing import Literal, TypeVar
 
 from agent.wire.sku import sku
 from agent.wire.units import HOUR_US
+from analyzer.finops.focus.forms import azure_instance
 from analyzer.finops.focus.read import BillLine
 from analyzer.prices.list_prices import list_prices
 from analyzer.prices.rows import PURCHASE_OPTIONS
@@ -207,6 +208,7 @@ class SkuMap:
                 if rule.sku == NO_GPU:
                     return "mapped to no GPU"
                 return BilledKind(rule.sku, rule.gpus or 0, rule.option or option, is_mapped=True)
+        words.append(azure_instance(line.texts.get("SkuMeter", "")).casefold())
         named = _words_of(texts[:1]) or words  # what a text names beside the instance type is another machine
         found = {self.instances[word] for word in named if word in self.instances}
         instance = found.pop() if len(found) == 1 else None

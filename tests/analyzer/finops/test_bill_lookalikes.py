@@ -299,3 +299,13 @@ def test_days_before_months_are_no_other_day(tmp_path: Path, last: str) -> None:
         assert of_kind(read(tmp_path, AZURE_LINE | {"billingPeriodEndDate": right})) == (499.2, 192, True)
     with pytest.raises(ConfigError, match=r"line 2: billingPeriodEndDate is .*: the day stands before the month"):
         read(tmp_path, AZURE_LINE | {"date": "10/11/2026", "billingPeriodEndDate": last})
+
+
+@pytest.mark.parametrize("column", ["SkuMeter", "x_SkuMeterName"])
+def test_azure_in_focus_names_machines_by_their_meters(tmp_path: Path, column: str) -> None:
+    """Its unit price of what is reserved is 0, which is no price (Microsoft's summary of conformance)."""
+    named = {"ChargeDescription": "Virtual Machines NDsr H100 v5 Series", "SkuPriceDetails": "", "SkuId": "-2"}
+    reserved = {**RESERVED, "ContractedUnitPrice": "0", "ContractedCost": "0", column: "ND96isr H100 v5"}
+    bill = read(tmp_path, {**HOST, **named, **reserved})
+    assert of_kind(bill) == (499.2, 192, True)
+    assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
