@@ -20,7 +20,7 @@ from agent.wire.units import DAY_SECONDS, DAY_US, HOUR_SECONDS, MINUTE_SECONDS, 
 from analyzer.capacity.planner.problem import Duration, ProblemError, Task, TaskFileError, TransferRate
 from analyzer.period import WEEKDAYS, local
 from analyzer.settings.toml_entry import whole_micros, written_decimal
-from analyzer.text.words import NO_BREAK, day, moment_words, nearest, plain
+from analyzer.text.words import NO_BREAK, day, nearest, plain
 
 _SHOWN_LETTERS = 40  # of a value that is none
 _BYTES: Final[dict[str, int]] = {
@@ -201,13 +201,21 @@ def must_be(what: str, value: object) -> ValueError:
 
 
 _NAMED_DAYS_US = 6 * DAY_US  # within it the name of a day says which one
+_NAMED_YEAR_US = 300 * DAY_US  # beyond it a day of a month may be of another year
+
+
+def dated(instant: int, timezone: str, near: int | None) -> str:
+    """Return a moment as "Fri 27 Nov 14:20", with its year where it is far from `near`, or `near` is not known."""
+    at = local(instant, timezone)
+    year = "" if near is not None and abs(instant - near) < _NAMED_YEAR_US else f" {at.year}"
+    return f"{day(at)}{year} {at:%H:%M}"
 
 
 def when(instant: int, timezone: str, near: int) -> str:
     """Return a moment as "Fri 14:20", or with its day of the month where it is a week from `near` or more."""
     at = local(instant, timezone)
     if abs(instant - near) >= _NAMED_DAYS_US:
-        return moment_words(instant, timezone)
+        return dated(instant, timezone, near)
     return f"{day(at).split(' ', 1)[0]} {at:%H:%M}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agent.wire.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, MINUTE_US, SECOND_US
+from analyzer.capacity.planner.amounts import dated
 from analyzer.capacity.planner.facts import PlanFacts, TaskFact, by_array
 from analyzer.capacity.planner.problem import MEDIA, Medium
 from analyzer.capacity.planner.tables import (
@@ -27,7 +28,7 @@ from analyzer.text.as_json import as_json, plain_data
 from analyzer.text.layout import TextLayout
 from analyzer.text.table import TableColumn, paper_lines
 from analyzer.text.templating import environment
-from analyzer.text.words import NO_BREAK, counted, day, moment_words, plain
+from analyzer.text.words import NO_BREAK, counted, day, plain
 
 _STEPS = (
     *(count * MINUTE_SECONDS for count in (1, 2, 5, 10, 15, 30)),
@@ -137,13 +138,15 @@ def _head(facts: PlanFacts, layout: TextLayout) -> list[str]:
     of = f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}"
     head = [
         f"{layout.cut(f'plan {plain(facts.title)}', layout.width - 6 - len(of))}   {of}",
-        *layout.labelled(
-            "begins", f"{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}", _LABEL_CELLS, 0
-        ),
+        *layout.labelled("begins", _begins(facts), _LABEL_CELLS, 0),
     ]
     if facts.deadline_at is not None:
-        head += layout.labelled("deadline", moment_words(facts.deadline_at, facts.timezone), _LABEL_CELLS, 0)
+        head += layout.labelled("deadline", dated(facts.deadline_at, facts.timezone, facts.start_at), _LABEL_CELLS, 0)
     return head
+
+
+def _begins(facts: PlanFacts) -> str:
+    return f"{dated(facts.start_at, facts.timezone, None)}, {facts.timezone}"
 
 
 def _labelled(title: str, rows: Sequence[tuple[str, str]], layout: TextLayout) -> list[str]:
@@ -300,8 +303,8 @@ def _view(facts: PlanFacts) -> dict[str, object]:
     return {
         "title": f"Plan {plain(facts.title)}",
         "of": f"{counted(len(facts.tasks), 'task')}, {counted(facts.nodes, 'node')}",
-        "begins": f"{moment_words(facts.start_at, facts.timezone)}, {facts.timezone}",
-        "deadline": None if facts.deadline_at is None else moment_words(facts.deadline_at, facts.timezone),
+        "begins": _begins(facts),
+        "deadline": None if facts.deadline_at is None else dated(facts.deadline_at, facts.timezone, facts.start_at),
         "verdict": facts.verdict,
         "answer": sentence(facts),
         "figure": _figure(drawn, rows),

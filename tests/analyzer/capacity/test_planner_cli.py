@@ -138,5 +138,5 @@ def test_a_start_and_a_solver_can_be_chosen(folder: Path, said: Callable[[], str
     """--start goes before the file's, and a plan of one solver compares that one."""
     assert plan(["two.yaml", "--plain", "--start", "2026-11-28T07:00", "--solver", "heft"]) == 0
     text = said()
-    assert "Sat 28 Nov 07:00" in text
+    assert "Sat 28 Nov 2026 07:00" in text
     assert "OLB (next" not in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyzer.capacity.planner.amounts import about, exact
+from analyzer.capacity.planner.amounts import about, exact, when
 from analyzer.capacity.planner.facts import Finish
 from analyzer.capacity.planner.plan import Binding, Change, Verdict
 from analyzer.capacity.planner.tables import chance, sentence, why_words
@@ -132,6 +132,13 @@ def test_chances_never_say_always_or_never() -> None:
 def test_spans_are_told_as_people_say_them_and_to_the_second(seconds: int, roughly: str, precisely: str) -> None:
     """A sentence rounds; the comparison of solvers must not."""
     assert (said(about(seconds)), said(exact(seconds))) == (roughly, precisely)
+
+
+def test_a_moment_of_another_year_has_its_year() -> None:
+    """A slip in the year of a deadline was told as "Sat 1 Jan 00:00", and everything was on time."""
+    start, day = 1_795_755_600_000_000, 86_400_000_000  # Fri 27 Nov 2026 05:00
+    told = [when(start + days * day, "UTC", start) for days in (5, 6, 200, 400)]
+    assert told == ["Wed 05:00", "Thu 3 Dec 05:00", "Tue 15 Jun 05:00", "Sat 1 Jan 2028 05:00"]
 
 
 def test_the_example_is_the_one_of_the_reference() -> None:
