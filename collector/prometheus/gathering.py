@@ -325,7 +325,8 @@ class Holders:
     def add(self, metric: Metric, answer: SeriesAnswer, clusters: Clusters = DEFAULT) -> None:
         """Take the series of a metric that every GPU has."""
         self._targets |= {pod for labels in answer.labels if (pod := target_pod(labels))}
-        pairs = [(subject(metric, metric.slots[0], labels), holder(labels, clusters)) for labels in answer.labels]
+        slot = metric.slots[0]
+        pairs = [(subject(metric, slot, labels, clusters), holder(labels, clusters)) for labels in answer.labels]
         pairs = [
             (found, who if is_ours else None)
             for (found, who), is_ours in zip(pairs, self._ours(pairs, answer, clusters), strict=True)

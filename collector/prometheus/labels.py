@@ -6,7 +6,7 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from agent.wire.contract import Table
@@ -113,13 +113,14 @@ class Clusters:
     """The names of the clusters that pods and Slurm jobs are of, as their schedulers' rows bear them.
 
     `exporters` are the pods of the targets themselves, and `of_targets` the names of all labels that targets have, as
-    the server tells them; None where it tells of no target.
+    the server tells them; None where it tells of no target. `hosts` has the other names of hosts that have several.
     """
 
     kubernetes: str = "default"
     slurm: str = "default"
     exporters: frozenset[tuple[str, str]] | None = None  # namespace, pod
     of_targets: frozenset[str] | None = None
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT = Clusters()
@@ -140,6 +141,7 @@ def run_of(holder: ExporterHolder, clusters: Clusters) -> tuple[str, str, str | 
 def subject(metric: Metric, slot: Slot, labels: Labels, clusters: Clusters = DEFAULT) -> Subject | None:
     """Return what a series is of for this slot, or None where it is not read: it is of no GPU or disk that counts."""
     node = host(labels)
+    node = clusters.hosts.get(node, node) if node else None
     if node is None or (slot.only and labels.get(slot.only[0], "") not in slot.only[1]):
         return None
     if slot.unless and labels.get(slot.unless[0]) in slot.unless[1]:

@@ -323,7 +323,12 @@ class _Puller:
             self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
         )
         of_span = self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US
-        clusters = replace(self._clusters, exporters=target_pods(*of_span), of_targets=target_labels(*of_span))
+        clusters = replace(
+            self._clusters,
+            exporters=target_pods(*of_span),
+            of_targets=target_labels(*of_span),
+            hosts=self._found.other_names,
+        )
         asked = ((part, question) for part in windows(span, length) for question in self._questions)
         gathering = Gathering(self._found.nodes, self._names, clusters, self._witnesses)
         left = len(self._questions)

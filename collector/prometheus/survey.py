@@ -36,6 +36,7 @@ class Survey:
     scrape_seconds: float | None  # the commonest time between two scrapes of a GPU; None where there are no two
     nodes: frozenset[str] = field(repr=False, default=frozenset())  # hosts with GPUs
     models: Mapping[str, int] = field(repr=False, default_factory=dict)  # GPUs by the driver's product name
+    other_names: Mapping[str, str] = field(repr=False, default_factory=dict)  # of hosts, whose name is the value
 
 
 def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
@@ -61,6 +62,8 @@ def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
         believed = {found.key("gpu_uuid") for found in gpus}
         gpus |= {found: model for found, model in seen.items() if found.key("gpu_uuid") not in believed}
         step = step or its_step
+    hosts = _other_names(gpus)
+    gpus = {replace(found, node=hosts.get(found.node, found.node)): model for found, model in gpus.items()}
     models: dict[str, int] = {}
     for model in gpus.values():
         models[model] = models.get(model, 0) + 1
@@ -74,7 +77,18 @@ def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
         scrape_seconds=None if step is None else step / 1000,
         nodes=nodes,
         models=models,
+        other_names=hosts,
     )
+
+
+def _other_names(gpus: Collection[Subject]) -> dict[str, str]:
+    """Return by its name with a domain the name of a host that scrapers call both ways: it has a GPU under either."""
+    nodes: dict[str | None, set[str]] = {}
+    for found in gpus:
+        nodes.setdefault(found.key("gpu_uuid"), set()).add(found.node)
+    return {
+        long: short for names in nodes.values() for long in names for short in names if long.startswith(f"{short}.")
+    }
 
 
 def host_names(client: Client, begin: int, end: int, tables: Collection[str]) -> dict[str, str]:

@@ -88,6 +88,20 @@ def test_two_scrapers_of_one_gpu_are_one_series(tmp_path: Path, later: int, repl
         assert held(found) == {"kubernetes/prod/research.train-0": 4.0}
 
 
+def test_two_scrapers_that_call_a_host_with_and_without_its_domain_tell_of_one_host(tmp_path: Path) -> None:
+    """Two hosts with one GPU are one host: its hours, its joules and its run would count twice."""
+    day = DayOfSeries()
+    day.host("k1", 1, {"prometheus": "a"}, from_one_to_three)
+    day.host("k1.hpc.example.org", 1, {"prometheus": "b"}, from_one_to_three, uuid="GPU-k1-{gpu}")
+    day.host("k10", 1, {"prometheus": "a"})
+    with day.served(tmp_path / "names") as url, Store.open(None) as store:
+        found = pulled(url, store)
+        assert covered(store) == [(f"GPU-{host}-0", 24.0, 0, 100 * DAY) for host in ("k1", "k10")]
+        assert held(found) == {"kubernetes/prod/research.train-0": 2.0}
+        with store.session() as session:
+            assert session.rows("SELECT DISTINCT node FROM gpu_samples ORDER BY 1") == [("k1",), ("k10",)]
+
+
 EXPORTERS = ("gpu-metrics-exporter-4xk2p", "alpha-gpu-dcgm-exporter-4xk2p", "telemetry-7")
 
 
