@@ -20,7 +20,7 @@ _LARGEST_EXCESS = 1.08  # a B200 is sold as 192, a B300 as 288
 _SIZE = re.compile(r"^(\d+)GB?$", re.IGNORECASE)
 _NOT_THE_MODEL = re.compile(
     r"^(nvidia|amd|tesla|quadro|geforce|instinct|generation|server|workstation|max-q|edition|laptop|gpu|ac|hgx|oam|mega"
-    r"|nvlink|sxm\d*|pcie|hbm\w*|\d+gb?|mig|\d+[cg](\.\d+[cg])*\.\d+gb(\+\w+)*)$",
+    r"|nvlink|bare|metal|baremetal|sxm\d*|pcie|hbm\w*|\d+gb?|mig|\d+[cg](\.\d+[cg])*\.\d+gb(\+\w+)*)$",
     re.IGNORECASE,
 )
 _SEPARATORS = re.compile(r"[\s_-]+")

@@ -262,7 +262,7 @@ def _memory_bytes(info: str) -> int:
         gpu = ast.literal_eval(info)["Gpus"][0] if len(info) <= _INFO_MOST else {}
         maker, mib = gpu["Manufacturer"], gpu["MemoryInfo"]["SizeInMiB"]
     except (ValueError, SyntaxError, TypeError, KeyError, IndexError, MemoryError, RecursionError) as error:
-        raise LeftOutError("GPU memory not given") from error
+        raise LeftOutError("GPU maker or memory not given") from error
     if str(maker).upper() != "NVIDIA":
         raise LeftOutError("not NVIDIA")
     if isinstance(mib, bool) or not isinstance(mib, int | float) or not 1 <= mib <= _MIB_MOST:

@@ -57,7 +57,11 @@ def test_a_name_and_a_memory_are_a_sku(name: str, mebibytes: int | None, expecte
     [
         ("NVIDIA L4", 23034, [("L4", 22888), ("l4", 24576)]),
         ("NVIDIA L40S", 46068, [("L40S", 45776), ("L40S", 49152)]),
-        ("NVIDIA H100 80GB HBM3", 81559, [("H100-SXM", 81920), ("H100SXM5", 81920), ("H100-MEGA-80GB", 81920)]),
+        (
+            "NVIDIA H100 80GB HBM3",
+            81559,
+            [("H100-SXM", 81920), ("H100SXM5", 81920), ("H100-MEGA-80GB", 81920), ("H100_SXM5_BAREMETAL", 81920)],
+        ),
         ("NVIDIA H100 NVL", 95830, [("H100NVL", 96256), ("H100-NVL", 96256)]),
         (
             "NVIDIA A100-SXM4-80GB",

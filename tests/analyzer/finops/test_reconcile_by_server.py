@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from agent.wire.units import HOUR_US
 from analyzer.errors import ConfigError, LedgerError
 from analyzer.interfaces.cli.bills import prices_reconcile
 from tests.analyzer.finops.reconcile_invoices import invoice
@@ -114,3 +115,13 @@ def test_settings_of_this_machine_are_refused_with_a_server(running: Site, tmp_p
     path = invoice(tmp_path / "i.csv", USAGE)
     with pytest.raises(ConfigError, match="answers by its own settings"):
         prices_reconcile(["--invoice", str(path), "--server", str(running.client.base_url), "--config", "x.toml"])
+
+
+def test_a_server_compares_no_hours_that_the_bill_has_no_usage_in(running: Site) -> None:
+    """The file is not there: from when to when it has usage is sent with its sums."""
+    day = 1_762_732_800_000_000
+    first = {"begins": day, "ends": day + HOUR_US}
+    whole, part = (_post(running, keep=False, **more).json()["report"] for more in ({}, first))
+    assert part["label"] == f"{whole['label']}, the first or last day in part"
+    owned, owned_first = (sum(each["ledger_ms"] for each in report["differences"]) for report in (whole, part))
+    assert 0 < owned_first < owned

@@ -117,11 +117,12 @@ def test_a_file_is_never_written_over(tmp_path: Path) -> None:
         (NEBIUS.replace("h100-8", "=HYPERLINK(1)"), "instance type that is not a valid name"),
         (NEBIUS.replace("eu-north1", "@SUM(1)"), "region that is not a valid name"),
         (NEBIUS.replace("eu-north1", "eu\x7fnorth"), "region that is not a valid name"),
-        (NEBIUS.replace("{'Gpus'", "__import__('os').system('false') or {'Gpus'"), "GPU memory not given"),
+        (NEBIUS.replace("{'Gpus'", "__import__('os').system('false') or {'Gpus'"), "GPU maker or memory not given"),
+        (NEBIUS.replace("'Manufacturer': 'NVIDIA', ", ""), "GPU maker or memory not given"),
         (NEBIUS.replace("81920", "-81920"), "GPU memory not given"),
         (NEBIUS.replace("81920", "1e999"), "GPU memory not given"),
-        ("h100-8,H100,8,1,1,1,eu,,\n", "GPU memory not given"),
-        ("h100-8,H100,8\n", "GPU memory not given"),
+        ("h100-8,H100,8,1,1,1,eu,,\n", "GPU maker or memory not given"),
+        ("h100-8,H100,8\n", "GPU maker or memory not given"),
     ],
 )
 def test_a_row_that_is_no_offer_is_left_out_and_counted(tmp_path: Path, row: str, reason: str) -> None:
