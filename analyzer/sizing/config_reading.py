@@ -36,6 +36,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
         "ffn_dim",
         "encoder_ffn_dim",
         "block_ff_dim",
+        "ff_intermediate_size",
     ),
     "vocabulary": ("vocab_size", "padded_vocab_size"),
     "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
@@ -74,6 +75,7 @@ _DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "gpt_oss": {"sliding_window_pattern": 2},
     "qwen3_next": {"full_attention_interval": 4},
     "qwen2_moe": {"decoder_sparse_step": 1},
+    "minicpm3": {"v_head_dim": 64, "tie_word_embeddings": True},
 }  # fmt: skip
 # Keys that may say how large a model is, and those among them that only say what is done with its widths.
 _OF_SHAPE = re.compile(

@@ -26,6 +26,7 @@ _TEXT = ("text_config", "llm_config", "language_config", "thinker_config", "deco
 _QUANTISED = ("quantization_config", "compression_config", "quantization")
 _NESTED = ("attn_config", "ffn_config")  # of DBRX and MPT
 _TOWERS = ("vision_config", "vision_tower_config", "audio_config", "vit_config", "visual", "vision_model_config")
+_SPEAKERS = ("talker_config", "token2wav_config", "code2wav_config")  # models of their own that speak
 
 _FOUR_NORMS = re.compile(r"gemma[234]|glm4$|olmo2|exaone4")
 _HEAD_NORMS = re.compile(r"qwen3|gemma[34]|olmoe|glm4_moe|hunyuan")
@@ -105,6 +106,9 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
         ConfigError: it is none of a model that generates text, or a width is missing or absurd.
     """
     text = next((inner for key in _TEXT if isinstance(inner := values.get(key), dict)), values)
+    around = (
+        {**text, **values} if text is not values else values
+    )  # Qwen-Omni has its towers beside an inner text_config
     if text is not values and isinstance(deeper := text.get("text_config"), dict):
         text = deeper
     kind = str(text.get("model_type") or values.get("model_type") or "")
@@ -122,9 +126,10 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
     if is_encoder or values.get("is_encoder_decoder") is True or {"unet", "vae"} & {*values}:
         raise ConfigError(f"{where}: it is not a decoder of text; say --parameters, as its publisher tells them")
     shape = _shape(reading)
-    towers = [inner for key in _TOWERS if isinstance(inner := values.get(key), dict)]
+    towers = [inner for key in _TOWERS if isinstance(inner := around.get(key), dict)]
     if towers:
         sizes = [_tower(inner, shape.hidden) for inner in towers]
+        sizes += [None for key in _SPEAKERS if key in values]
         shape = replace(shape, tower_parameters=None if None in sizes else sum(size or 0 for size in sizes))
     quantised = next((q for one in (values, text) for key in _QUANTISED if isinstance(q := one.get(key), dict)), None)
     precision = checkpoint_precision(where, quantised, shape.layers) if quantised else _stored_in(values, text)
@@ -204,8 +209,10 @@ def _latent(reading: ConfigReading) -> Latent | None:
     rank, rope = reading.count("kv_lora_rank"), reading.count("qk_rope_head_dim")
     if rank is None or rope is None:
         return None
-    nope, value = reading.count("qk_nope_head_dim") or 128, reading.count("v_head_dim") or 128
-    return Latent(rank, rope, nope, value, reading.count("q_lora_rank") or 0)
+    nope, value = reading.count("qk_nope_head_dim"), reading.count("v_head_dim")
+    if nope is None or value is None:
+        reading.assumed.append("128 values of a head: the file says no qk_nope_head_dim, or no v_head_dim")
+    return Latent(rank, rope, nope or 128, value or 128, reading.count("q_lora_rank") or 0)
 
 
 def _mixed(reading: ConfigReading, shape: Shape) -> Shape:
@@ -270,8 +277,11 @@ def _tower(values: Mapping[str, object], hidden: int) -> int | None:
     None where its widths are not said in words that are known. Norms and positions are left out.
     """
     reading = ConfigReading("its tower", values, str(values.get("model_type") or ""))
-    layers, inner = reading.width("layers"), reading.width("intermediate")
-    width = reading.count("embed_dim") or reading.width("hidden")  # beside it Qwen2-VL's hidden_size is of the text
+    try:
+        layers, inner = reading.width("layers"), reading.width("intermediate")
+        width = reading.count("embed_dim") or reading.width("hidden")  # beside it Qwen2-VL's hidden_size is of the text
+    except ConfigError:  # DeepSeek-OCR's `width` is a table of two towers
+        return None
     if layers is None or width is None:
         return None
     if inner is None:

@@ -224,6 +224,29 @@ def test_hybrids_keep_a_state_and_unknown_ones_make_the_sum_at_least(tmp_path: P
     assert any(part.name == "recurrent layers" for part in memory(stored, work_of("inference", "fp8"), ONE).parts)
 
 
+def test_what_is_not_read_of_towers_makes_the_sum_at_least() -> None:
+    """Qwen-Omni has towers beside an inner text_config, and a model that speaks; DeepSeek-OCR's widths are a table."""
+    tower = {"depth": 27, "hidden_size": 1152, "intermediate_size": 4304}
+    inner = {"thinker_config": {"text_config": QWEN3, "vision_config": tower}}
+    seen = config_of("it", inner).shape
+    assert seen.tower_parameters is not None
+    assert seen.tower_parameters > 400_000_000
+    speaks = config_of("it", {**inner, "talker_config": {}}).shape
+    table = config_of("it", {"language_config": QWEN3, "vision_config": {"width": {"sam_vit_b": {}}}}).shape
+    assert (speaks.tower_parameters, table.tower_parameters) == (None, None)
+
+
+def test_the_width_of_latent_values_is_said_where_it_is_assumed() -> None:
+    """MiniCPM3 leaves it to its class, which has 64 and not DeepSeek's 128: its parameters are its card's 4.07 bn."""
+    latent = {"kv_lora_rank": 256, "q_lora_rank": 768, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
+    widths = {"hidden_size": 2560, "intermediate_size": 6400, "num_hidden_layers": 62, "vocab_size": 73448}
+    heads = {"num_attention_heads": 40, "num_key_value_heads": 40}
+    known = config_of("it", {"model_type": "minicpm3", **widths, **heads, **latent})
+    assert (round(known.shape.parameters / 1e7), known.assumed) == (407, ())
+    other = config_of("it", {"model_type": "new_latent", **widths, **heads, **latent})
+    assert any("no v_head_dim" in told for told in other.assumed)
+
+
 def test_a_layer_that_attends_and_keeps_a_state_has_both() -> None:
     """Falcon-H1: keys of all 44 layers, and beside them 24 x 128 x 256 values and three inputs of the convolution."""
     values = next(one["config"] for one in PUBLISHED if one["name"] == "falcon-h1-7b")
