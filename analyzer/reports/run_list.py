@@ -108,6 +108,7 @@ class RunSearch:
     text: str | None = None
     team: str | None = None
     user: str | None = None
+    queue: str | None = None
     sku: str | None = None
     state: RunState | None = None
     sort: Sort = "cost"
@@ -128,6 +129,8 @@ class RunSearch:
             found["team"] = "known.team = $team"
         if self.user:
             found["user"] = "known.owner IN ($user, split_part($user, '@', 1))"
+        if self.queue:
+            found["queue"] = "known.queue = $queue"
         if self.sku:
             found["sku"] = "run_id IN (SELECT run_id FROM held WHERE sku = $sku)"
         values: dict[str, object] = {name: getattr(self, name) for name in found}

@@ -190,9 +190,16 @@ class Frame:
     """Renders templates within the frame of one site."""
 
     def __init__(
-        self, settings: Settings, last_pass: "Callable[[], Pass]", access: Access, *, is_simulated: bool = False
+        self,
+        settings: Settings,
+        last_pass: "Callable[[], Pass]",
+        access: Access,
+        *,
+        is_simulated: bool = False,
+        listens_at: str = "",
     ) -> None:
         self.settings = settings
+        self._listens_at = listens_at
         self._is_simulated = is_simulated
         self.last_pass = last_pass
         self._access = access
@@ -237,6 +244,7 @@ class Frame:
         frame = {
             "version": _version(),
             "cluster": "" if self.settings.cluster == "fleet" else self.settings.cluster,
+            "site": self._listens_at,
             "keep": f"?{urlencode({'week': week})}" if week else "",
             "ways": _ways(here, whole_site=confined_to is None),
             "confined_to": ", ".join(sorted(confined_to or ())),

@@ -219,6 +219,7 @@ class PageState:
 
 _View = Callable[[RequestContext], Mapping[str, object] | str]
 _FIRST_SECONDS = 10  # after which a page of a server without an hour is asked for again
+SITE = "{site}"  # in a line to paste, where the settings do not say how agents reach this server
 _BOOKED_AFTER_US = 5 * MINUTE_US  # an hour's end, at the latest: a pass, and what its last batch took
 _PRICE = """# prices.toml, which gpuledger.toml names:
 # [analyzer] prices = "prices.toml"
@@ -258,7 +259,7 @@ def first_steps(context: RequestContext, now_us: int, *, has_figures: bool) -> l
     whole = moment_words((since // HOUR_US + 1) * HOUR_US + _BOOKED_AFTER_US, settings.timezone)
     figures = "The figures below are" if has_figures else "The first figures come a minute after the first batch,"
     today = local(now_us, settings.timezone)
-    agent = f"gpuledger agent --collector {settings.site_url or 'https://SERVER:8470'}"
+    agent = f"gpuledger agent --collector {settings.site_url or SITE}"
     history = "gpuledger import prometheus \\\n  --url http://prometheus:9090 --since 4w"
     price = _PRICE.format(sku=plain(sku or "H100-80GB"), month=f"{today:%Y-%m}-01", today=f"{today:%Y-%m-%d}")
     if agents:
@@ -267,11 +268,13 @@ def first_steps(context: RequestContext, now_us: int, *, has_figures: bool) -> l
         heard = "A Prometheus is read."
     else:
         heard = "On a GPU host; or what a Prometheus already has."
+    prices, teams = settings.prices, settings.teams
     hours = "No price is guessed: until one is known, figures are hours."
+    unmapped = "Until they are known, runs are of no team."
     return [
         FirstStep("Agent", agents > 0 or reads_prometheus, heard, (agent, history)),
-        FirstStep("Prices", settings.prices is not None, hours, (price,)),
-        FirstStep("Teams", settings.teams is not None, "Until they are known, runs are of no team.", (_TEAM,)),
+        FirstStep("Prices", prices is not None, f"Read from {prices}." if prices else hours, (price,)),
+        FirstStep("Teams", teams is not None, f"Read from {teams}." if teams else unmapped, (_TEAM,)),
         FirstStep("First hour", False, f"{figures} preliminary; the first hour is whole {whole}."),
     ]
 

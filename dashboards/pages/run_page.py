@@ -108,6 +108,7 @@ class RunsAsked:
     until: str | None = None
     team: str | None = None
     user: str | None = None
+    queue: str | None = None
     sku: str | None = None
     state: str | None = None
     sort: str = "cost"
@@ -122,6 +123,7 @@ class RunsAsked:
             "until": self.until,
             "team": self.team,
             "user": self.user,
+            "queue": self.queue,
             "sku": self.sku,
         }
         words |= {"state": self.state, "sort": None if self.sort == "cost" else self.sort}
@@ -143,7 +145,8 @@ class RunsAsked:
         text = (self.q or "").strip()
         if len(text) > _TEXT_MOST:
             raise ConfigError(f"a search has {_TEXT_MOST} characters at most")
-        return RunSearch(text or None, self.team or None, self.user or None, self.sku or None, state, sort, people)
+        names = (self.team or None, self.user or None, self.queue or None, self.sku or None)
+        return RunSearch(text or None, *names, state, sort, people)
 
 
 def runs_routes(pages: ReadPages) -> APIRouter:
@@ -207,9 +210,13 @@ def _runs_view(context: RequestContext, asked: RunsAsked) -> Mapping[str, object
         "first": skipped + 1,
         "heads": _HEADS,
         "chosen": asked,
-        "teams": _named(context, period, "team"),
-        "skus": _named(context, period, "sku"),
-        "states": RUN_STATES,
+        "choices": {
+            "team": _named(context, period, "runs.team"),
+            "queue": _named(context, period, "runs.queue"),
+            "user": _named(context, period, "runs.owner") if context.scope.may_decide else [],
+            "sku": _named(context, period, "sku"),
+            "state": RUN_STATES,
+        },
         "periods": PERIODS,
         "earlier": asked.page - 1 if asked.page > 1 else None,
         "later": asked.page + 1 if skipped + len(found.runs) < found.total else None,
@@ -244,11 +251,10 @@ def _facts(context: RequestContext, run_ids: list[str]) -> dict[str, RunFacts]:
     return {facts.run_id: facts for facts in told}
 
 
-def _named(context: RequestContext, period: Period, what: str) -> list[str]:
-    """Return the teams or kinds of GPU that held something in a period, for a list to choose from."""
+def _named(context: RequestContext, period: Period, column: str) -> list[str]:
+    """Return whose runs, or which kinds of GPU, held something in a period, for a list to choose from."""
     where, values = within(period)
-    column = {"team": "runs.team", "sku": "sku"}[what]
-    join = "JOIN runs USING (run_id)" if what == "team" else ""
+    join = "JOIN runs USING (run_id)" if column.startswith("runs.") else ""
     return [
         name
         for (name,) in context.session.rows(

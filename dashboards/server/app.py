@@ -224,9 +224,16 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
     if config.analyze_seconds is not None:
         _run_beside(app, job.start, job.stop)
 
-    page = FleetPage(reader, config.settings.site_url or _listens_at(collector))
+    listens_at = _listens_at(collector)
+    page = FleetPage(reader, config.settings.site_url or listens_at)
     _run_beside(app, page.start, page.stop)
-    frame = Frame(config.settings, lambda: job.last, app.state.access, is_simulated=config.is_simulated)
+    frame = Frame(
+        config.settings,
+        lambda: job.last,
+        app.state.access,
+        is_simulated=config.is_simulated,
+        listens_at=listens_at.replace("0.0.0.0", "SERVER").replace("[::]", "SERVER"),  # noqa: S104 - every address
+    )
     answering = _answering(app, frame, store, kept, disk_cache)
     for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, disk_cache)):
         app.state.metrics.register(told)

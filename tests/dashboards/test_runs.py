@@ -73,6 +73,26 @@ def test_a_filter_leaves_what_it_names(client: httpx.Client, query: str, column:
     assert sorted(row["run_id"] for row in sheet(client, f"{query}&week=all")) == sorted(wanted)
 
 
+def narrowed(client: httpx.Client, what: str) -> tuple[list[str], list[str]]:
+    """Return the names in a list to choose from, and the runs that are left of all where the first is chosen."""
+    listed = re.search(rf'<select name="{what}">(.*?)</select>', client.get("/runs?week=all").text, re.DOTALL)
+    names = re.findall(r'<option value="([^"]+)">', listed[1]) if listed else []
+    return names, found(client, f"week=all&{what}={names[0]}") if names else []
+
+
+def test_queues_and_users_are_chosen_as_teams_are() -> None:
+    """Who looks after a queue, or one person's jobs, needs no search of all text; users are for those who may judge."""
+    with guarded() as site, site.browser() as owner, site.browser() as reader:
+        log_in(owner, site.keys["owner"])
+        log_in(reader, site.keys["read"])
+        whole = set(found(owner, "week=all"))
+        for what in ("queue", "user"):
+            names, left = narrowed(owner, what)
+            assert set() < set(left) <= whole, what
+        assert narrowed(reader, "queue")[0] == narrowed(owner, "queue")[0]
+        assert narrowed(reader, "user") == ([], [])
+
+
 def test_a_search_finds_the_end_of_an_id_and_a_node(client: httpx.Client) -> None:
     """What stands in a scheduler's mail, and what an alert names; capitals do not matter."""
     assert "slurm/alpha/81234" in found(client, "q=81234")

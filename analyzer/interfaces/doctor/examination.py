@@ -182,17 +182,18 @@ def page(said: dict[str, Any]) -> str:
 
 def _lines(said: dict[str, Any]) -> Iterator[str]:
     yield from _wrapped(f"store {said['store']}, {minute_words(said['looked_at'])} UTC")
-    bad = 0
+    answers = [line["answer"] for section in said["sections"] for line in section["lines"]]
+    bad, unseen = answers.count("bad"), answers.count("unseen")
     for section in said["sections"]:
         yield ""
         yield str(section["name"])
         for line in section["lines"]:
-            bad += line["answer"] == "bad"
             yield from _wrapped(line["what"], at_column(f"  {_LABELS[line['answer']]}", 7))
             if line["remedy"]:
                 yield from _wrapped(line["remedy"], " " * _INDENT + "-> ", " " * (_INDENT + 3))
     yield ""
-    yield "all is as it must be" if not bad else f"{bad} {'issue' if bad == 1 else 'issues'}"
+    looked = f"; {count(unseen, 'check')} could not be made" if unseen and not bad else ""
+    yield "all is as it must be" if not (bad or unseen) else f"{count(bad, 'issue') if bad else 'no issues'}{looked}"
 
 
 def _wrapped(words: str, first: str = "", later: str | None = None) -> Iterator[str]:

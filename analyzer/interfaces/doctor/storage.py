@@ -104,9 +104,10 @@ def _unsealed(sight: Sight) -> CheckLine:
         """
     )
     if not waiting:
-        return CheckLine("ok", "every batch is sealed")
+        (any_sealed,) = sight.session.row("SELECT count(*) > 0 FROM lake.main.markers")
+        return CheckLine("ok", "every batch is sealed") if any_sealed else CheckLine("note", "no batch has come yet")
     age = max(0.0, (sight.now_us - oldest) / SECOND_US)
-    words = f"{count(waiting, 'batch', 'batches')} wait to be sealed, the oldest for {length_words(age)}"
+    words = f"{count(waiting, 'batch', 'batches')} not sealed yet, the oldest for {length_words(age)}"
     if age <= sight.config.ready_seal_seconds:
         return CheckLine("ok", words)
     return CheckLine("bad", words, "the server's log says why sealing fails; agents keep their batches until it works")
@@ -208,9 +209,10 @@ def _lines(sight: Sight) -> Iterator[CheckLine]:
         yield CheckLine("unseen", f"what a day brings: the catalogue does not say ({error})")
         return
     if not gained:
-        yield CheckLine("note", "nothing is sealed into files yet, so that a day's gain is not known")
-    else:
-        yield CheckLine("ok", _day(gained))
+        unknown = "nothing is sealed into files yet: what a day brings is not known"
+        yield CheckLine("note", unknown if free is None else f"{size(free)} are free; {unknown}")
+        return
+    yield CheckLine("ok", _day(gained))
     if sight.store.lake.folder is None:
         yield CheckLine(
             "ok", f"the files lie in an object store; kept as set they come to {size(at_rest_bytes(gained))}"

@@ -72,7 +72,7 @@ def _nothing_found(report: WeekReport) -> str:
     if report.measured.held_milliseconds and is_unmeasured(report):
         return nothing_avoidable(1, 1)
     told = nothing_avoidable(report.measured.held_milliseconds, report.measured.not_measured_milliseconds)
-    rules = [f"{rule_words(one.rule)} ({counted(one.subjects, 'subject')})" for one in report.not_judged]
+    rules = [f"{rule_words(one.rule)} ({_whom(one.subjects)})" for one in report.not_judged]
     return f"{told}; insufficient data for {', '.join(rules)}" if rules and report.measured.held_milliseconds else told
 
 
@@ -171,7 +171,11 @@ def unpriced_words(breakdown: Breakdown, currency: str) -> list[str]:
     return found + marked
 
 
+def _whom(subjects: int) -> str:
+    return "1 run or host" if subjects == 1 else f"{subjects:,} runs or hosts"
+
+
 def data_gap_words(rule: NotJudged) -> str:
     """Return which rule lacked data, for whom, and which."""
-    whom = plain(rule.example) if rule.subjects == 1 else counted(rule.subjects, "subject")
+    whom = plain(rule.example) if rule.subjects == 1 else _whom(rule.subjects)
     return f"{rule_words(rule.rule)} of {whom}: {plain(rule.missing)}"

@@ -275,7 +275,7 @@ def everything(fleet: Fleet) -> str:
         (
             lambda: half_fleet(is_without_sm=True),
             (r"Nothing avoidable was found\.(?! ?insufficient data)", "SM activity 90", "all clear"),
-            ("; insufficient data for underutilized (2 subjects), input starvation (2 subjects).",),
+            ("; insufficient data for underutilized (2 runs or hosts), input starvation (2 runs or hosts).",),
         ),
         (
             half_fleet,
