@@ -199,14 +199,11 @@ class _Gathering:
 
     def add(self, line: BillLine) -> None:
         """Add one line."""
-        bill = self._bill
-        bill.lines += 1
-        if line.category == "Usage" and not line.correction:
-            bill.begins = line.start if bill.begins is None else min(bill.begins, line.start)
-            bill.ends = line.end if bill.ends is None else max(bill.ends, line.end)
+        self._bill.lines += 1
         self._without_zone += not line.has_zone
         kind = self._kind(line)
         nanos = _nanos(line.effective)
+        self._extend(line, has_hours=not isinstance(kind, str) and bool(line.quantity))
         if line.correction or line.category in ("Tax", "Credit", "Adjustment"):
             self._add_other(line, "correction" if line.correction else line.category.lower(), nanos)
         elif isinstance(kind, str):
@@ -215,6 +212,13 @@ class _Gathering:
                 self._remember(line.resource, line.currency, nanos)
         elif nanos or line.category != "Purchase":  # what a purchase without cost bought stands with the usage
             self._add_usage(line, kind, nanos)
+
+    def _extend(self, line: BillLine, *, has_hours: bool) -> None:
+        """Note from when to when the bill has usage; what is billed by the month does not say where it is cut off."""
+        if line.category == "Usage" and not line.correction and (has_hours or line.end - line.start <= DAY_US):
+            bill = self._bill
+            bill.begins = line.start if bill.begins is None else min(bill.begins, line.start)
+            bill.ends = line.end if bill.ends is None else max(bill.ends, line.end)
 
     def _kind(self, line: BillLine) -> BilledKind | str:
         """Return what the map says of a line; thousands of lines have the same texts."""

@@ -323,7 +323,8 @@ def test_a_month_is_called_by_its_name() -> None:
 def test_of_a_day_that_the_bill_has_in_part_no_other_hours_are_compared(tmp_path: Path) -> None:
     """It is cut off, or has the days of another time zone; beside usage of the whole day the hours are missing."""
     part = {"ChargePeriodEnd": "2026-11-01T02:00:00Z", "PricingQuantity": "2", "EffectiveCost": "41.60"}
-    compared, _ = against(three_hours(), invoice(tmp_path / "cut.csv", part))
+    month = {"ChargeDescription": "support", "PricingUnit": "Month", "ChargePeriodEnd": "2026-12-01T00:00:00Z"}
+    compared, _ = against(three_hours(), invoice(tmp_path / "cut.csv", part, month))
     assert (compared.matched, compared.ledger_micros) == (True, 41_600_000)
     assert label_of_compared(compared) == "2026-11-01, the first or last day in part"
     disk = {"ChargeDescription": "disk", "PricingUnit": "GB-Mo"}
