@@ -188,11 +188,12 @@ _OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+")  # drivers before 470
 _UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z-]{4,64}")
 # Resources whose devices are GPUs of this host's driver, or parts of them; cards given to virtual machines are not.
 _GPUS = re.compile(r"nvidia\.com/(?:gpu|mig-|.*\.shared$)")
+_DRIVER = "gpu.nvidia.com"  # of resource claims; those of others are network cards and the like
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The devices of one container. `claims` counts those held through Dynamic Resource Allocation, by other names.
+    """The devices of one container. `claims` counts GPUs held through Dynamic Resource Allocation, by other names.
 
     `gpu_ids` are the ids of those that are GPUs by what their resource is called.
     """
@@ -263,7 +264,8 @@ def _container(namespace: str, pod: str, message: bytes) -> Container:
     held = [(_text(devices, 1), tuple(_texts(devices, 2))) for devices in _messages(message, 2)]
     ids = tuple(device_id for _, each in held for device_id in each)
     gpu_ids = frozenset(device_id for resource, each in held if _GPUS.match(resource) for device_id in each)
-    claims = sum(1 for resource in _messages(message, 5) for _ in _messages(resource, 4))
+    claimed = (device for resource in _messages(message, 5) for device in _messages(resource, 4))
+    claims = sum(_text(device, 2) in ("", _DRIVER) for device in claimed)
     return Container(namespace, pod, _text(message, 1), ids[:_DEVICES_MAX], claims, gpu_ids)
 
 

@@ -17,10 +17,10 @@ from collector.importing.history import History
 from collector.importing.known_allocations import Hosts, KnownAllocations
 from collector.importing.placing import Claim, gpus_by_host
 from collector.schedulers.poller import Row, Value
-from collector.schedulers.slurm.jobs import Job, printed_jobs, titled_jobs
+from collector.schedulers.slurm.jobs import Job, held_gpus, printed_jobs, shown_jobs, titled_jobs
 from collector.schedulers.slurm.nodes import Event, is_of_events, node_events
 from collector.schedulers.slurm.reader import SlurmReader
-from collector.schedulers.slurm.rows import HEAD_LINES, RowCount, decoded, lines_of
+from collector.schedulers.slurm.rows import HEAD_LINES, RowCount, decoded, lines_of, moments
 from collector.schedulers.slurm.source import JobGpu, alias, holding, run_of, waiting_row
 from collector.store.session import Session
 
@@ -265,7 +265,7 @@ def _without_gpus(jobs: Collection[Job], other_rows: int) -> list[str]:
 
 
 def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnswer:
-    """Return what files say that sacct, squeue or sacctmgr printed; each is known by its content.
+    """Return what files say that sacct, squeue, scontrol or sacctmgr printed; each is known by its content.
 
     Raises:
         FileRefusedError: a file cannot be read, or is none of theirs.
@@ -284,6 +284,8 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
                 accounted += _with_gpus(of_accounting)
                 queued = queued if of_queue is None else [*(queued or ()), *of_queue]
                 other_rows += 0 if of_queue is not None else count.other
+            elif _SHOWN.search(said[:_BEFORE_CHARACTERS]):
+                queued = [*(queued or ()), *_shown(said, zone, count)]
             elif is_of_events(said):
                 out += node_events(said, zone, count)
             else:
@@ -294,6 +296,27 @@ def from_files(paths: Sequence[Path], zone: ZoneInfo | None = None) -> SlurmAnsw
         except SchedulerError as error:
             raise FileRefusedError(f"cannot import {path}: {error}") from error
     return SlurmAnswer(accounted, queued, out, counts, _without_gpus(accounted, other_rows))
+
+
+_SHOWN = re.compile(r"^JobId=\d+ ", re.MULTILINE)
+_IN_A_LINE = re.compile(r"^JobId=\d+ .* JobState=", re.MULTILINE)
+_SHOWN_TIME = re.compile(r"\b((?:Submit|Start|End)Time)=(\d{4}-\d\d-\d\dT[\d:]+)")
+
+
+def _shown(text: str, zone: ZoneInfo | None, count: RowCount) -> list[Job]:
+    """Return the jobs that `scontrol show job` has printed, each counted.
+
+    Raises:
+        SchedulerError: it has a line a job, or times without a zone.
+    """
+    made_by = "make it with: SLURM_TIME_FORMAT=%s scontrol --all --details show job"
+    if _IN_A_LINE.search(text):
+        raise SchedulerError(f"it has a line a job, in which a name may look like a field; {made_by}")
+    timed = _SHOWN_TIME.sub(lambda found: f"{found[1]}={moments(found[2], zone, made_by)[0]}", text)
+    jobs = shown_jobs(timed.encode())
+    for job in jobs:
+        count.add(held_gpus(job) or (job.phase == "waiting" and job.uses_gpus))
+    return jobs
 
 
 def _barred(text: str) -> str:

@@ -204,8 +204,12 @@ def test_a_missing_grpcio_is_one_sentence(holder: Kubelet, monkeypatch: pytest.M
 
 
 def test_resource_claims_are_counted(kubelet: StandIn, holder: Kubelet) -> None:
-    """Devices of Dynamic Resource Allocation have names that only the cluster can resolve: not seen, and said so."""
+    """Devices of Dynamic Resource Allocation have names that only the cluster can resolve: not seen, and said so.
+
+    Those of other drivers, such as network cards, are no GPUs.
+    """
     claim = field(2, "gpu") + field(3, "ml") + field(4, field(2, "gpu.nvidia.com") + field(4, "gpu-0"))
+    claim += field(4, field(2, "dra.net") + field(4, "nic-0"))
     kubelet.listed = field(1, field(1, "a-0") + field(2, "ml") + field(3, field(1, "main") + field(5, claim)))
     told = holder.read()
     assert held(told) == []

@@ -166,6 +166,31 @@ def test_accounting_that_counts_no_gpus_is_told(tmp_path: Path, tres: str) -> No
     assert not any("AccountingStorageTRES" in line for line in told.sentences())
 
 
+SHOWN = """JobId=7 JobName=a|b
+   UserId=ann(1000) GroupId=ann(1000) MCS_label=N/A
+   JobState={state} Reason=None Dependency=(null)
+   SubmitTime=2026-10-24T02:00:00 StartTime=2026-10-24T03:00:00 EndTime=2026-10-24T05:00:00 Deadline=N/A
+   NodeList=g[1-2]
+   AllocTRES=cpu=16,node=2,gres/gpu=3
+     Nodes=g1 CPU_IDs=0-7 Mem=0 GRES=gpu:h100:2(IDX:0,3)
+     Nodes=g2 CPU_IDs=0-7 Mem=0 GRES=gpu:h100:1(IDX:1)
+   Command=/home/ann/job.sh
+"""
+
+
+def test_what_scontrol_shows_is_the_queue(tmp_path: Path) -> None:
+    """Where squeue has no JSON, the numbers of GPUs stand there alone, with local times."""
+    told = read(tmp_path, SHOWN.format(state="RUNNING"), "Europe/Berlin")
+    assert told.queued is not None
+    (job,) = told.queued
+    assert (job.id, job.user, job.nodes, job.gpus) == ("7", "ann", ("g1", "g2"), ((0, 3), (1,)))
+    assert (job.started_at, job.ended_at) == (1792803600 * SECOND, None)
+    assert counts(told) == (1, 0, 0)
+    for text, why in ((SHOWN, "use --timezone"), (" ".join(SHOWN.split()), "a line a job")):
+        with pytest.raises(FileRefusedError, match=why):
+            read(tmp_path, text)
+
+
 def test_a_file_that_ends_within_a_line_says_so(tmp_path: Path) -> None:
     """Of gres/gpu=16 a copy that broke off may have kept gres/gpu=1."""
     for end, is_cut in (("", True), ("\n", False)):
