@@ -194,9 +194,9 @@ class Frame:
         settings: Settings,
         last_pass: "Callable[[], Pass]",
         access: Access,
+        listens_at: str = "",
         *,
         is_simulated: bool = False,
-        listens_at: str = "",
     ) -> None:
         self.settings = settings
         self._listens_at = listens_at
@@ -244,7 +244,7 @@ class Frame:
         frame = {
             "version": _version(),
             "cluster": "" if self.settings.cluster == "fleet" else self.settings.cluster,
-            "site": self._listens_at,
+            "site": self._listens_at.replace("0.0.0.0", "SERVER").replace("[::]", "SERVER"),  # noqa: S104 - every address
             "keep": f"?{urlencode({'week': week})}" if week else "",
             "ways": _ways(here, whole_site=confined_to is None),
             "confined_to": ", ".join(sorted(confined_to or ())),

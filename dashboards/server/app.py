@@ -227,13 +227,7 @@ def create_server(config: ServerConfig, store: Store, loss_source: LossSource | 
     listens_at = _listens_at(collector)
     page = FleetPage(reader, config.settings.site_url or listens_at)
     _run_beside(app, page.start, page.stop)
-    frame = Frame(
-        config.settings,
-        lambda: job.last,
-        app.state.access,
-        is_simulated=config.is_simulated,
-        listens_at=listens_at.replace("0.0.0.0", "SERVER").replace("[::]", "SERVER"),  # noqa: S104 - every address
-    )
+    frame = Frame(config.settings, lambda: job.last, app.state.access, listens_at, is_simulated=config.is_simulated)
     answering = _answering(app, frame, store, kept, disk_cache)
     for told in (page, JobPage(job, booker.lease), PageCounts(answering.cache, disk_cache)):
         app.state.metrics.register(told)

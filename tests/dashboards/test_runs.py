@@ -87,7 +87,7 @@ def test_queues_and_users_are_chosen_as_teams_are() -> None:
         log_in(reader, site.keys["read"])
         whole = set(found(owner, "week=all"))
         for what in ("queue", "user"):
-            names, left = narrowed(owner, what)
+            _, left = narrowed(owner, what)
             assert set() < set(left) <= whole, what
         assert narrowed(reader, "queue")[0] == narrowed(owner, "queue")[0]
         assert narrowed(reader, "user") == ([], [])
