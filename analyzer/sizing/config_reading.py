@@ -51,7 +51,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     ),
     "expert_width": ("moe_intermediate_size", "expert_ffn_hidden_size", "moe_ffn_hidden_size", "expert_dim"),
     "shared_experts": ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"),
-    "shared_width": ("shared_expert_intermediate_size", "share_expert_dim", "shared_intermediate_size"),
+    "shared_width": (
+        "shared_expert_intermediate_size",
+        "share_expert_dim",
+        "shared_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+    ),
     "dense_first": ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"),
 }
 _GEMMA3 = {

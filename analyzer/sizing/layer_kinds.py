@@ -6,6 +6,7 @@ Files say it by lists of names or numbers, by patterns that repeat, by places, o
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from analyzer.errors import ConfigError
 from analyzer.sizing.config_reading import ConfigReading
 from analyzer.sizing.shape import Shape
 
@@ -61,11 +62,30 @@ def with_layer_kinds(reading: ConfigReading, shape: Shape) -> Shape:
     recurrent = sum(1 for one in listed if one in _RECURRENT)
     if (every := reading.count("attn_layer_period")) is not None and not listed:
         recurrent = shape.layers - -(-(shape.layers - (reading.count("attn_layer_offset") or 0)) // every)
+    if reading.kind == "longcat_flash":  # two blocks of attention and an MLP in each layer, and experts beside one
+        held = replace(shape, layers=2 * shape.layers, dense_layers=shape.layers, is_interleaved=True)
+        return replace(held, shared_width=shape.intermediate)
+    if reading.kind == "nemotron_h":
+        return _one_thing_each(reading, shape, str(reading.value("hybrid_override_pattern")))
     if reading.kind == "falcon_h1":
         return replace(_recurrent(reading, shape, shape.layers), has_state_beside=True)
     if recurrent:
         return _uncached(reading, _recurrent(reading, shape, recurrent), listed)
     return _uncached(reading, _windowed(reading, shape, listed), listed)
+
+
+def _one_thing_each(reading: ConfigReading, shape: Shape, pattern: str) -> Shape:
+    """Return Nemotron-H's layers, each of which is Mamba-2 (M), attention (*), an MLP (-) or experts (E) alone.
+
+    A layer here is one of the first two with one of the last two behind it, where there is one.
+    """
+    recurrent, mlps, experts = (pattern.count(one) for one in "M-E")
+    layers = recurrent + pattern.count("*")
+    bare = layers - mlps - experts
+    if layers == 0 or bare < 0:
+        raise ConfigError(f"{reading.where}: 'hybrid_override_pattern' is not one that is read here: say --parameters")
+    held = replace(shape, layers=layers, dense_layers=layers - experts, bare_layers=bare)
+    return _recurrent(reading, held, recurrent)
 
 
 def _windowed(reading: ConfigReading, shape: Shape, listed: Sequence[str]) -> Shape:

@@ -32,7 +32,7 @@ _FOUR_NORMS = re.compile(r"gemma[234]|glm4$|olmo2|exaone4")
 _HEAD_NORMS = re.compile(r"qwen3|gemma[34]|olmoe|glm4_moe|hunyuan")
 _QUERY_BIAS = re.compile(r"qwen2(_moe|_vl|_5_vl|$)|chatglm|^qwen$")
 _PLAIN_MLP = re.compile(
-    r"gpt2|gpt_neo|gptj|falcon$|bloom|opt|mpt|starcoder2|phi$|gpt_bigcode|nemotron$|persimmon|codegen|arcee|apertus"
+    r"gpt2|gpt_neo|gptj|falcon$|bloom|opt|mpt|starcoder2|phi$|gpt_bigcode|nemotron(_h)?$|persimmon|codegen|arcee|apertus"
 )
 # Their intermediate_size is of gate and up together, so that each has half of it.
 _HALVED = re.compile(r"^qwen$|recurrent_gemma")
@@ -45,7 +45,7 @@ _DENSE_STEPS = (
 _INDEX_SCALE_BYTES = 4  # of each 128 values in FP8. Source: vLLM, DeepseekV32IndexerCache
 # Without attention, or with layers that are one of several things: nothing of the usual block can be counted.
 _UNREADABLE = re.compile(
-    r"^(falcon_)?mamba2?$|rwkv|nemotron_h|nemotron-nas|zamba|retnet|xlstm|longcat|phi4flash|plamo2|hymba|samba"
+    r"^(falcon_)?mamba2?$|rwkv|nemotron-nas|zamba|retnet|xlstm|longcat(?!_flash$)|phi4flash|plamo2|hymba|samba"
 )
 # They keep no keys and have other ends; what has segments of its own (`type_vocab_size`) is one too.
 _ENCODERS = re.compile(r"bert(?!-decoder)|electra|mpnet|^clip|^siglip|^esm$")
@@ -132,7 +132,9 @@ def config_of(where: str, values: Mapping[str, object]) -> ModelConfig:
         sizes += [None for key in _SPEAKERS if key in values]
         shape = replace(shape, tower_parameters=None if None in sizes else sum(size or 0 for size in sizes))
     quantised = next((q for one in (values, text) for key in _QUANTISED if isinstance(q := one.get(key), dict)), None)
-    precision = checkpoint_precision(where, quantised, shape.layers) if quantised else _stored_in(values, text)
+    precision = (
+        checkpoint_precision(where, quantised, reading.needed("layers")) if quantised else _stored_in(values, text)
+    )
     if reading.count("hidden_size_per_layer_input") is not None:
         reading.assumed.append("its embeddings by layer are not counted")
         shape = replace(shape, tower_parameters=None)

@@ -57,6 +57,7 @@ class Shape:
     (`is_interleaved`) in turns. `windowed_layers` look back `window` tokens. Uncached are layers that read the keys and
     values of another, or of images alone; `index_bytes` are what choosing tokens takes beside. `recurrent_layers` keep
     a state of one size (`state_values` each) and no keys, or (`has_state_beside`) both; None: its size is not known.
+    `bare_layers` have no MLP.
     """
 
     layers: int
@@ -88,6 +89,7 @@ class Shape:
     recurrent_parameters: int = 0  # of the mixer of one such layer
     state_values: int | None = 0
     has_state_beside: bool = False  # each layer attends as well
+    bare_layers: int = 0
     norms: int = 2  # a layer
     has_head_norms: bool = False
     has_expert_bias: bool = False
@@ -163,7 +165,7 @@ class Shape:
                 yield "attention", wide, out, count * layers
         mixed = self.expert_layers
         mlps: tuple[tuple[LinearKind, int, int], ...] = (
-            ("mlp", self.intermediate, self.layers - mixed),
+            ("mlp", self.intermediate, self.layers - mixed - self.bare_layers),
             ("mlp", self.shared_width, mixed),
             ("expert", self.expert_width or self.intermediate, mixed * self.experts),
         )
@@ -188,7 +190,7 @@ class Shape:
         shared = sum(w * o * c for w, o, c in self.mlp_linears(self.shared_width))
         return Parts(
             -(-sums["attention"] * layers // self.layers),
-            (layers - mixed) * dense + mixed * shared if self.expert_layers else layers * dense,
+            (layers - mixed - self.bare_layers * layers // self.layers) * dense + mixed * shared,
             sums["expert"] * mixed // self.expert_layers if self.expert_layers else 0,
             min(ends, self.vocabulary * self.hidden + self.hidden) + self._other(layers),
             tower,

@@ -247,6 +247,14 @@ def test_the_width_of_latent_values_is_said_where_it_is_assumed() -> None:
     assert any("no v_head_dim" in told for told in other.assumed)
 
 
+def test_layers_without_an_mlp_have_none_in_a_stage_either() -> None:
+    """Nemotron-H-8B: 28 layers that mix tokens and 24 MLPs, of which each of four stages has six."""
+    shape = config_of("it", next(one["config"] for one in PUBLISHED if one["name"] == "nemotron-h-8b")).shape
+    assert (shape.layers, shape.recurrent_layers, shape.full_layers, shape.bare_layers) == (28, 24, 4, 4)
+    assert shape.parts().mlp == 24 * 2 * 4096 * 21504
+    assert shape.parts(4).mlp * 4 == shape.parts().mlp
+
+
 def test_a_layer_that_attends_and_keeps_a_state_has_both() -> None:
     """Falcon-H1: keys of all 44 layers, and beside them 24 x 128 x 256 values and three inputs of the convolution."""
     values = next(one["config"] for one in PUBLISHED if one["name"] == "falcon-h1-7b")
@@ -388,7 +396,9 @@ def test_what_is_spared_stays_in_sixteen_bits(tmp_path: Path) -> None:
         (QWEN3 | {"model_type": "new", "type_vocab_size": 1}, "not a decoder of text"),
         ({"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {}}, "not a decoder of text"),
         (QWEN3 | {"model_type": "mamba2"}, "of kinds that are not read here"),
-        (QWEN3 | {"model_type": "longcat_flash"}, "of kinds that are not read here"),
+        (QWEN3 | {"model_type": "zamba2"}, "of kinds that are not read here"),
+        (QWEN3 | {"model_type": "nemotron_h"}, "'hybrid_override_pattern' is not one that is read here"),
+        (QWEN3 | {"model_type": "nemotron_h", "hybrid_override_pattern": "M--"}, "is not one that is read here"),
         (QWEN3 | {"block_configs": [{"attention": {"no_op": True}}]}, "of kinds that are not read here"),
         (QWEN3 | {"quantization_config": {"quant_method": "aqlm"}}, "'aqlm' holds weights in is not known"),
         (QWEN3 | {"quantization_config": TWO_WIDTHS}, "'compressed-tensors' holds weights in is not known"),
