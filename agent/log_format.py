@@ -45,7 +45,7 @@ def configure(form: LogFormat = "text", level: LogLevel = "info") -> None:
     threading.excepthook = _uncaught_in_thread
 
 
-class ToStderr(logging.StreamHandler[Any]):
+class ToStderr(logging.StreamHandler):  # type: ignore[type-arg]  # Python 3.10 has no StreamHandler[...]
     """The handler that `configure` has set up."""
 
 

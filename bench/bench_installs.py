@@ -1,9 +1,9 @@
 """The agent as people install it, on every Python that is here: python bench/bench_installs.py [--pythons PATH...].
 
 For each Python an environment of its own, the agent's lock with its hashes, the wheel, all compiled as pip does; then
-what lies there is added up, by length and by blocks of the disk, and `gpuledger agent --once --json` must tell of this
-host. Wheels for the hosts of docs/hosts.md are fetched, for processors too that this machine has not: a lock that lacks
-one is seen here.
+what lies there is added up, by length and by blocks of the disk, `gpuledger agent --once --json` must tell of this
+host, and `gpuledger agent` must begin as a daemon. With `--tests` the agent's tests run on each. Wheels for the hosts
+of docs/hosts.md are fetched, for processors too that this machine has not: a lock that lacks one is seen here.
 """
 
 import argparse
@@ -21,6 +21,11 @@ from bench.machine import ROOT, add_record, keep, machine, told
 
 LOCK = ROOT / "requirements-agent.lock"
 PYTHONS = [f"python3.{minor}" for minor in range(10, 16)]
+BEGUN = "metrics on port"  # of the first line of an agent's log
+TEST_TOOLS = (
+    "pytest", "pytest-xdist", "hypothesis", "hatchling", "editables",
+    "aiosmtpd", "cryptography", "grpcio", "httpx", "pyarrow", "pyyaml",
+)  # fmt: skip
 MOST_BYTES = 30_000_000
 BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
 WHEELS = [
@@ -63,8 +68,40 @@ def installed(python: Path, wheel: Path, directory: Path) -> dict[str, Any]:
         [directory / "bin" / "gpuledger", "agent", "--once", "--json"], cwd="/", capture_output=True, text=True
     )
     tables = json.loads(ran.stdout)["tables"] if ran.returncode == 0 else {}
-    works = bool(tables.get("host_samples"))
-    return {"python": _version(within), "works": works, **sizes, "why": ran.stderr.strip()[-300:]}
+    begun = _daemon(directory)
+    works = bool(tables.get("host_samples")) and BEGUN in begun
+    why = "" if works else (ran.stderr + begun).strip()[-300:]
+    return {"python": _version(within), "works": works, **sizes, "why": why}
+
+
+def _daemon(directory: Path) -> str:
+    """Return what an agent logs that is told to end as soon as it has begun; nobody listens where it sends."""
+    words = [str(directory / "bin" / "gpuledger"), "agent", "--collector", "http://127.0.0.1:9"]
+    words += ["--state", str(directory / "state"), "--listen", "127.0.0.1:0", "--spool", str(directory / "spool")]
+    with subprocess.Popen(words, cwd="/", stderr=subprocess.PIPE, text=True) as agent:
+        assert agent.stderr is not None
+        first: str = agent.stderr.readline()
+        agent.terminate()
+        rest: str = agent.stderr.read()
+    return first + rest
+
+
+def tested(python: Path, directory: Path) -> dict[str, Any]:
+    """Return how the agent's tests end on a Python: what they need comes in the newest release that has it."""
+    subprocess.run([python, "-m", "venv", directory], check=True)
+    within = str(directory / "bin" / "python")
+    pip = [within, "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, "--require-hashes", "-r", str(LOCK)], check=True)
+    subprocess.run([*pip, *TEST_TOOLS], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "--no-deps", "-e", str(ROOT)], check=True)
+    asked = [within, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", "tests/agent"]
+    ran = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
+    print(ran.stdout[-2_000:] if ran.returncode else "", end="")
+    return {
+        "python": _version(Path(within)),
+        "passed": ran.returncode == 0,
+        "closing": ran.stdout.strip().splitlines()[-1],
+    }
 
 
 def has_wheels(python: str, processor: str, directory: Path) -> bool:
@@ -93,6 +130,7 @@ def main() -> int:
     """Install, ask, print and keep the figures; 1 where one does not work or takes more than it may."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pythons", nargs="+", default=PYTHONS, help="names or places of Pythons")
+    parser.add_argument("--tests", action="store_true", help="the agent's tests, too, on each: three minutes more each")
     add_record(parser)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpuledger-bench-") as temporary:
@@ -100,8 +138,9 @@ def main() -> int:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
         subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
         (wheel,) = directory.glob("*.whl")
-        pythons = enumerate(found(asked.pythons))
+        pythons = list(enumerate(found(asked.pythons)))
         tries = [installed(python, wheel, directory / str(number)) for number, python in pythons]
+        tests = [tested(python, directory / f"tests-{number}") for number, python in pythons if asked.tests]
         wheels = {f"{python} {processor}": has_wheels(python, processor, directory) for python, processor in WHEELS}
     print("| Python | `agent --once --json` | installed | on disk |", "|---|---|---|---|", sep="\n")
     for each in tries:
@@ -113,8 +152,15 @@ def main() -> int:
         "at most 30 MB with all that it needs": all(each["bytes"] and each["bytes"] <= MOST_BYTES for each in tries),
         "wheels for each Python and processor": all(wheels.values()),
     }
+    if tests:
+        print(*(f"tests on {each['python']}: {each['closing']}" for each in tests), sep="\n")
+        bars["the agent's tests are green on each"] = all(each["passed"] for each in tests)
     about = machine() | {"libc": " ".join(platform.libc_ver())}
-    keep("installs", {"machine": about, "tries": tries, "wheels": wheels, "bars": bars}, record=asked.record)
+    keep(
+        "installs",
+        {"machine": about, "tries": tries, "tests": tests, "wheels": wheels, "bars": bars},
+        record=asked.record,
+    )
     return told(bars)
 
 

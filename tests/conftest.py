@@ -16,14 +16,12 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from agent.log_format import ToStderr
-from collector.lake import keeper
-from collector.store import database
 from tests.by_file import ByFile, unit
 from tests.leftovers import Leftovers
-from tests.new_stores import attached_at_once, made_at_once
 from tests.watchdog import Watchdog
 
-pytest_plugins = ["tests.browser", "tests.fleet.servers"]
+# The agent's tests run on 3.10 too, where nothing else does.
+pytest_plugins = ["tests.browser", "tests.fleet.servers", "tests.new_stores"] if sys.version_info >= (3, 11) else []
 
 GOLDEN = Path(__file__).parent / "golden"
 _WATCHDOG = pytest.StashKey[Watchdog]()
@@ -70,32 +68,6 @@ def _nothing_outside_the_test(tmp_path_factory: pytest.TempPathFactory) -> None:
         if each.name != "fs":
             (sysfs / each.name).symlink_to(each)
     os.environ.setdefault("GPULEDGER_AGENT_SYS", str(sysfs))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _stores_of_one_thread() -> None:
-    """Stores open with one thread, as a server's does: over small tables a second one waits for work by spinning.
-
-    That took half of the processor time of a pass over a lake. Commands that tests start have their own threads, and so
-    have the fleets of tests/analyzer/ledger that are held to others: in any order of rows the ledger is the same.
-    """
-    database.THREADS = 1
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _new_stores_at_once(_stores_of_one_thread: None) -> None:
-    """New stores are made by one script, which is what the migrations make; new lakes by a copy of one."""
-    setattr(database, "migrate", made_at_once())  # noqa: B010  # it is no public name of that module
-    setattr(database, "attach", attached_at_once())  # noqa: B010
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _upkeep_when_it_is_called() -> None:
-    """A server of a test does not roll up and clean its store by itself; a test of upkeep calls it.
-
-    It begins 30 s after the start, so which servers of tests did it depended on how fast the machine was.
-    """
-    keeper.LOOK_SECONDS = 86_400.0
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,6 @@
-"""New stores of tests: they get in one script the tables that the migrations make, which takes a third of the time.
+"""Stores of tests: they have one thread and no upkeep of their own, and new ones are made at once.
+
+They get in one script the tables that the migrations make, which takes a third of the time.
 
 The script is what a store says of itself that the migrations have made, so that it is theirs; that nothing is lost on
 the way is held by tests/collector/test_schema.py. A store that has any table is brought up to date by the migrations.
@@ -13,6 +15,10 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
+from collector.lake import keeper
+from collector.store import database
 from collector.store.database import Store
 from collector.store.lake import LakeSettings, attach, default_lake
 from collector.store.schemas import migrate
@@ -77,3 +83,29 @@ def attached_at_once() -> Callable[..., None]:
         attach(session, settings, read_only=read_only)
 
     return attach_copied
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stores_of_one_thread() -> None:
+    """Stores open with one thread, as a server's does: over small tables a second one waits for work by spinning.
+
+    That took half of the processor time of a pass over a lake. Commands that tests start have their own threads, and so
+    have the fleets of tests/analyzer/ledger that are held to others: in any order of rows the ledger is the same.
+    """
+    database.THREADS = 1
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_stores_at_once(_stores_of_one_thread: None) -> None:
+    """New stores are made by one script, which is what the migrations make; new lakes by a copy of one."""
+    setattr(database, "migrate", made_at_once())  # noqa: B010  # it is no public name of that module
+    setattr(database, "attach", attached_at_once())  # noqa: B010
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _upkeep_when_it_is_called() -> None:
+    """A server of a test does not roll up and clean its store by itself; a test of upkeep calls it.
+
+    It begins 30 s after the start, so which servers of tests did it depended on how fast the machine was.
+    """
+    keeper.LOOK_SECONDS = 86_400.0

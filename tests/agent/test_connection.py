@@ -3,7 +3,7 @@
 import pytest
 
 from agent.connection import BrokenAnswerError, Connection, TooSlowError, address, ask, pause_seconds, why
-from tests.agent.test_proxies import listening
+from tests.agent.listener import listening
 from tests.waiting import PATIENCE_SECONDS
 
 

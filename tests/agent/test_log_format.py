@@ -123,6 +123,9 @@ def child(folder: Path, script: str, word: str, code: int = 0) -> subprocess.Com
     return ran
 
 
+_WITH_CARETS = pytest.mark.skipif(sys.version_info < (3, 11), reason="optional: 3.10 has no carets and no groups")
+
+
 def test_who_logs_disturbs_nobody_who_parses(tmp_path: Path) -> None:
     """Two threads log, one parses, a collection in each tree: no error, and every record whole."""
     errors, records, whole, carets, parses_of_loggers = json.loads(child(tmp_path, RACE, "ours").stdout)
@@ -130,6 +133,7 @@ def test_who_logs_disturbs_nobody_who_parses(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 11, 8), reason="optional: this Python builds trees in several threads")
+@_WITH_CARETS
 def test_with_the_formatter_of_the_library_it_fails(tmp_path: Path) -> None:
     """The race above must be able to fail: a formatter that parses makes the other thread's trees fail."""
     errors, records, whole, carets, _ = json.loads(child(tmp_path, RACE, "the library's").stdout)
@@ -137,6 +141,7 @@ def test_with_the_formatter_of_the_library_it_fails(tmp_path: Path) -> None:
     assert (records, whole, carets) == (100, 100, 100)
 
 
+@_WITH_CARETS
 def test_all_who_write_records_leave_the_carets_out(tmp_path: Path) -> None:
     """Nothing but the carets is gone: of the last resort, of uvicorn, and of a command that configures logging."""
     ours, before = (child(tmp_path, WAYS, whose).stderr.splitlines() for whose in ("ours", "the library's"))
@@ -160,6 +165,7 @@ def grouped() -> BaseException:
         return error
 
 
+@_WITH_CARETS
 def test_causes_contexts_and_groups_are_told_whole() -> None:
     """What led to an exception is most of what its reader looks for."""
     error = grouped()

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from agent.wire.recording import Recording, read_recording
-from analyzer.capacity.profile.signature import read_profile
 from tests.agent.batches import rows_of
 from tests.agent.gpu.fake.build import Scenario, healthy
 from tests.waiting import PATIENCE_SECONDS, said_by_now, until
@@ -441,8 +440,11 @@ def test_visible_gpus_are_watched_and_held_by_the_run(tmp_path: Path, gpus: tupl
     assert all(left[1] == right[0] for left, right in pairwise(one))
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="optional: a profile is the server's, which needs 3.11")
 def test_a_profile_is_written_without_any_server(tmp_path: Path, gpus: tuple[Scenario, Mapping[str, str]]) -> None:
     """Signed with the user's own key, and self-measured: the exit code stays the command's."""
+    from analyzer.capacity.profile.signature import read_profile
+
     within = {**gpus[1], "XDG_STATE_HOME": str(tmp_path / "state")}
     flags = ("--quiet", "--price", "2.60", "--profile", "p.html")
     assert run(tmp_path, "sh", "-c", "sleep 1.5; exit 9", flags=flags, within=within).returncode == 9

@@ -455,7 +455,8 @@ def test_what_a_launcher_leaves_behind_is_counted(tmp_path: Path) -> None:
         end.write("end\n")
     assert ended.returncode == 0
     said = " ".join(ended.stderr.split())
-    assert "Too short to judge" in said
-    assert "left 1 process running" in said
+    reports = sys.version_info >= (3, 11)  # as the server does
+    assert not reports or "Too short to judge" in said
+    assert not reports or "left 1 process running" in said
     recorded = json.loads(only(tmp_path).read_text().splitlines()[-1])
     assert recorded["left_processes"] == 1

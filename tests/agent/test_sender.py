@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -275,4 +275,4 @@ def test_waits_double_up_to_a_limit_and_never_vanish(fractions: list[float]) -> 
 )
 def test_retry_after_has_two_forms(header: str | None, seconds: float | None) -> None:
     """RFC 9110 allows seconds and dates; proxies send either."""
-    assert retry_after(header, datetime(2026, 11, 21, 12, tzinfo=UTC)) == seconds
+    assert retry_after(header, datetime.fromisoformat("2026-11-21T12:00:00+00:00")) == seconds

@@ -22,8 +22,8 @@ def serve(address: str) -> None:
         connection, _ = listener.accept()
     with connection:
         header = read(connection, HEADER)
-        read(connection, int.from_bytes(header[:8]))
-        connection.sendall(bytes(int.from_bytes(header[8:])))
+        read(connection, int.from_bytes(header[:8], "big"))
+        connection.sendall(bytes(int.from_bytes(header[8:], "big")))
         hold()
 
 
@@ -32,7 +32,7 @@ def connect(address: str, port: int, send: int, receive: int) -> None:
     with socket.create_connection((address, port)) as connection:
         say("connected")
         sys.stdin.readline()
-        connection.sendall((send - HEADER).to_bytes(8) + receive.to_bytes(8) + bytes(send - HEADER))
+        connection.sendall((send - HEADER).to_bytes(8, "big") + receive.to_bytes(8, "big") + bytes(send - HEADER))
         read(connection, receive)
         hold()
 

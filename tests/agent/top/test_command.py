@@ -1,9 +1,11 @@
 """gpuledger agent top against the agent's real page: in a pipe, behind a secret and TLS, on a terminal, alone."""
 
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -96,7 +98,7 @@ def test_on_a_terminal_it_looks_again_and_puts_all_back(tmp_path: Path) -> None:
     # Where the tests run in a shell's background, Ctrl-C is ignored, and a child would inherit that; not a handler.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 80))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     with agent() as server:
         command = [sys.executable, "-m", "gpuledger", "agent", "top", "--every", "1", *settings(tmp_path, server.port)]
         process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)

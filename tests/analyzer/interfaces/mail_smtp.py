@@ -56,7 +56,7 @@ def certificate(directory: Path, address: str = "127.0.0.1") -> tuple[Path, Path
     """Return the files of a certificate that signs itself, for one address, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now().astimezone()
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
