@@ -69,18 +69,32 @@ class PriceKey(NamedTuple):
 class PaidDay:
     """What was paid on one UTC day: prices of a GPU-hour with the billionths of GPU-hours that each was paid for.
 
-    `host_nanos` is what parts of the machines cost that are lines of their own, less discounts that are. `is_by_cost`
+    `host_nanos` is what parts of the machines cost that are lines of their own, less discounts that are. `fee_nanos` is
+    what commitments cost on lines of their own, whose usage (`covered_nano_hours`) is billed at nothing. `is_by_cost`
     says that a unit price did not make the cost of its line, and cost by quantity was taken.
     """
 
     paid: Counter[Decimal] = field(default_factory=Counter)
     host_nanos: int = 0
+    fee_nanos: int = 0
+    covered_nano_hours: int = 0
     is_by_cost: bool = False
 
     @property
     def nano_hours(self) -> int:
-        """Of how many billionths of GPU-hours prices are known, less those that were taken back."""
-        return sum(self.paid.values())
+        """Of how many billionths of GPU-hours prices are known, less those that were taken back.
+
+        What a commitment covered has its fee as the price where nothing else of the day has one.
+        """
+        return sum(self.paid.values()) if self.paid or self.fee_nanos <= 0 else self.covered_nano_hours
+
+    def add(self, more: "PaidDay") -> None:
+        """Add what was paid beside it; what was taken back is below 0."""
+        self.paid.update(more.paid)
+        self.host_nanos += more.host_nanos
+        self.fee_nanos += more.fee_nanos
+        self.covered_nano_hours += more.covered_nano_hours
+        self.is_by_cost |= more.is_by_cost
 
 
 @dataclass(slots=True)
@@ -91,7 +105,8 @@ class Bill:
     another time zone. None where that is not known.
 
     `days` is by GPU kind, day and currency, `currencies` those of GPUs. `unpriced` counts lines of GPUs from which no
-    price follows, by reason, `untimed` those of which no hours do; `notes` are sentences on how it was read.
+    price follows, by reason, `by_fee` those of commitments that have a price together with their fee alone, `untimed`
+    those of which no hours follow; `notes` are sentences on how it was read.
     """
 
     days: dict[tuple[str, int, str], Billed] = field(default_factory=dict)
@@ -99,6 +114,7 @@ class Bill:
     lines: int = 0
     prices: dict[PriceKey, dict[int, PaidDay]] = field(default_factory=dict)
     unpriced: Counter[str] = field(default_factory=Counter)
+    by_fee: Counter[str] = field(default_factory=Counter)
     untimed: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     begins: int | None = None
@@ -243,12 +259,16 @@ class _Gathering:
         time = hours_of_line(line, kind)
         gpus, machines = (_nanos(hours) if hours else 0 for hours in (time.gpu_hours, time.machine_hours))
         price, is_by_cost = _price(line, kind, time.gpu_hours) if line.category == "Usage" else (None, False)
+        has_status = (
+            "CommitmentDiscountStatus" in line.texts
+        )  # then the effective cost is of usage, and what is unused apart
+        is_of_commitment = kind.option == "reserved" and not has_status and not (line.effective and line.quantity)
         is_priceless = (
             price is None and not time.is_part and (line.effective > 0 or (not line.effective and line.quantity))
         )
         if line.category == "Usage" and is_priceless:
             why = (time.why or "no price") if line.effective else "they cost 0"
-            self._bill.unpriced[why] += 1
+            (self._bill.by_fee if is_of_commitment else self._bill.unpriced)[why] += 1
         if time.gpu_hours is None and time.why is not None:
             self._bill.untimed[time.why] += 1
         product = _product(line, kind)
@@ -270,8 +290,13 @@ class _Gathering:
             if price is not None:
                 part.day.paid[price] += taken
                 part.day.is_by_cost |= is_by_cost
-            elif time.is_part and line.category == "Usage":
+            elif line.category != "Usage":
+                continue
+            elif time.is_part:
                 part.day.host_nanos += cost
+            elif is_of_commitment:
+                part.day.fee_nanos += cost
+                part.day.covered_nano_hours += taken
 
     def _part(self, slot: _Slot, product: _Product) -> _Part:
         products = self._slots.setdefault(slot, {})
@@ -402,11 +427,8 @@ def _settle(bill: Bill, slot: _Slot, product: _Product, part: _Part) -> None:
     billed.nanos += part.nanos
     billed.nano_hours += part.nano_hours
     billed.hours_known &= part.hours_known
-    if part.day.paid or part.day.host_nanos:
-        day = bill.prices.setdefault(product.key, {}).setdefault(slot.day, PaidDay())
-        day.paid.update(part.day.paid)  # what was taken back is below 0
-        day.host_nanos += part.day.host_nanos
-        day.is_by_cost |= part.day.is_by_cost
+    if part.day != PaidDay():
+        bill.prices.setdefault(product.key, {}).setdefault(slot.day, PaidDay()).add(part.day)
 
 
 def _price(line: BillLine, kind: BilledKind, gpu_hours: Decimal | None) -> tuple[Decimal | None, bool]:

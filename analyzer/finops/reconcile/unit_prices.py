@@ -18,6 +18,7 @@ _MICROS = Decimal(1_000_000)
 _SAME_PRICE = 1_000  # costs of short lines are rounded: prices that differ by less than a thousandth are one
 _ROUNDED = "; rounded to a millionth"
 _MEAN = "; the day's mean of several prices"
+_BY_FEE = "; the fee of its commitment, by the hours that it covered"
 _BY_COST = "; cost by quantity, since the unit price does not make the cost"
 
 
@@ -28,6 +29,11 @@ class UnitPrices:
     currency: str
     rows: tuple[PriceRow, ...]
     regions: Mapping[str, str]
+
+    @property
+    def is_by_fee(self) -> bool:
+        """Whether a price is that of a commitment with a fee of its own."""
+        return any(_BY_FEE in row.source for row in self.rows)
 
 
 def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
@@ -50,7 +56,7 @@ def unit_prices(bill: Bill, source: str, as_of: date) -> UnitPrices | None:
     for key, days in bill.prices.items():
         apart = merged.setdefault(key if regions else key._replace(provider=None, region=None), {})
         for day, paid in days.items():
-            _add(apart.setdefault(day, PaidDay()), paid)
+            apart.setdefault(day, PaidDay()).add(paid)
     _spread_hosts(merged)
     rows = [row for key in sorted(merged, key=str) for row in _rows(key, merged[key], source, as_of)]
     return UnitPrices(next(iter(bill.currencies)), tuple(rows), regions)
@@ -75,12 +81,6 @@ def _spread_hosts(prices: Mapping[PriceKey, Mapping[int, PaidDay]]) -> None:
             hours = {other: prices[other][day].nano_hours for other in alike or of_kind}
             for other, taken in hours.items():
                 prices[other][day].host_nanos += parts.host_nanos * taken // sum(hours.values())
-
-
-def _add(day: PaidDay, more: PaidDay) -> None:
-    day.paid.update(more.paid)
-    day.host_nanos += more.host_nanos
-    day.is_by_cost |= more.is_by_cost
 
 
 def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) -> list[PriceRow]:
@@ -110,11 +110,12 @@ def _rows(key: PriceKey, days: Mapping[int, PaidDay], source: str, as_of: date) 
 def _of_day(day: PaidDay) -> tuple[int, str]:
     """Return the price of a day in millionths, and what its source must say of how it was made."""
     hours = Decimal(day.nano_hours)
-    mean = sum((price * taken for price, taken in day.paid.items()), Decimal(0)) / hours
+    fee = 0 if day.paid else day.fee_nanos
+    mean = sum((price * taken for price, taken in day.paid.items()), Decimal(fee)) / hours
     apart = sum((abs((price - mean) * taken) for price, taken in day.paid.items()), Decimal(0)) / hours
     host = Decimal(day.host_nanos) / hours
     micros = int(((mean + host) * _MICROS).to_integral_value(ROUND_HALF_UP))
-    note = _BY_COST if day.is_by_cost else ""
+    note = _BY_FEE if fee else _BY_COST if day.is_by_cost else ""
     if host:
         share, what = host / (mean + host), "of it is the host's (cores, memory)"
         if host < 0:

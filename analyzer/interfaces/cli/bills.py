@@ -215,7 +215,8 @@ def import_focus(argv: list[str]) -> int:
         found = unit_prices(bill, f"bill {name}", as_of)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}; a price file has one currency, and each region one provider") from error
-    left_out = "; ".join(f"{counted(lines, 'line')} of GPUs: {why}" for why, lines in bill.unpriced.items())
+    reasons = bill.unpriced if found is not None and found.is_by_fee else bill.unpriced + bill.by_fee
+    left_out = "; ".join(f"{counted(lines, 'line')} of GPUs: {why}" for why, lines in reasons.items())
     if found is None:
         raise ConfigError(
             f"{name} has no price of a GPU-hour: say which lines are GPUs with --map FILE (docs/focus.md)"

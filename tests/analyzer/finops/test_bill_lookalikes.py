@@ -309,3 +309,20 @@ def test_azure_in_focus_names_machines_by_their_meters(tmp_path: Path, column: s
     bill = read(tmp_path, {**HOST, **named, **reserved})
     assert of_kind(bill) == (499.2, 192, True)
     assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
+
+
+def test_what_a_commitment_covers_has_its_fee_as_the_price(tmp_path: Path) -> None:
+    """Google's by resource: usage is offset whole, the fee is a line of its own; neither had a price."""
+    covered = {**GOOGLE_LINE, "cost": 720, "credits": [{"amount": -720, "type": "COMMITTED_USAGE_DISCOUNT"}]}
+    fee = {
+        **GOOGLE_LINE,
+        "cost": 499.2,
+        "sku": {"id": "F", "description": "Commitment v1: Nvidia H100 80GB GPU in Iowa"},
+    }
+    bill = read(tmp_path, covered, fee, as_json=True)
+    assert of_kind(bill) == (499.2, 192, True)
+    assert prices(bill) == [("H100-80GB", "reserved", None, 2_600_000)]
+    found = unit_prices(bill, "bill", date(2026, 12, 1))
+    assert found is not None
+    assert found.rows[0].source == "bill; the fee of its commitment, by the hours that it covered"
+    assert prices(read(tmp_path, covered, as_json=True)) == []
