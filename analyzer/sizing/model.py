@@ -32,7 +32,7 @@ _SPELLED = (
     ),
     (r"fp8-dynamic|fp8", "fp8"),
     (r"mxfp4", "mxfp4"),
-    (r"nvfp4-v\d|nvfp4|fp4", "nvfp4"),
+    (r"(?:nv)?fp4-v\d|nvfp4|fp4", "nvfp4"),
     (r"bf16|bfloat16", "bf16"),
     (r"fp16|f16|float16", "fp16"),
     (r"fp32|f32", "fp32"),

@@ -35,6 +35,7 @@ def sized(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, obj
         ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b", "fp8"),
         ("nvidia/Llama-3.3-70B-Instruct-FP4", "llama-3-70b", "nvfp4"),
         ("nvidia/DeepSeek-R1-0528-NVFP4-v2", "deepseek-v3", "nvfp4"),
+        ("nvidia/DeepSeek-R1-FP4-v2", "deepseek-v3", "nvfp4"),
         ("unsloth/Llama-3.1-8B-Instruct-unsloth-bnb-4bit", "llama-3-8b", "nf4"),
         ("bartowski/Qwen2.5-32B-Instruct-GGUF", "qwen2.5-32b", "q4_k_m"),
         ("Qwen3-8B-Q5_K_M.gguf", "qwen3-8b", "q5_k_m"),
@@ -60,6 +61,14 @@ def test_names_that_people_type_say_model_and_precision(name: str, model: str, p
     found = find_model(name)
     assert found is not None
     assert (found.name, found.precision.name if found.precision else None) == (model, precision)
+
+
+def test_deepseeks_fp4_leaves_attention_as_it_is() -> None:
+    """NVIDIA's checkpoint quantises the MLPs alone, and 16 GB would be missing. (Its v2 has one matrix more.)"""
+    found = find_model("nvidia/DeepSeek-R1-FP4")
+    assert found is not None
+    assert found.precision is not None
+    assert found.precision.spared == (("attention", 1),)
 
 
 def test_a_file_of_a_kind_has_the_bits_of_its_table_where_no_shape_is_known() -> None:
