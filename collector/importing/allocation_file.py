@@ -145,7 +145,9 @@ def _text(value: object) -> str | None:
 def _take(raw: pa.RecordBatch, clock: Clock, read: AllocationRows) -> None:
     raw = raw.rename_columns([_column(name, raw.schema.names) for name in raw.schema.names])
     if missing := [name for name in _NEEDED if name not in raw.schema.names]:
-        raise FileRefusedError(f"the allocations lack {', '.join(missing)}, which every row needs")
+        needed = ", ".join(" or ".join((name, *(one for one, own in _ALSO.items() if own == name))) for name in missing)
+        there = ", ".join(raw.schema.names)
+        raise FileRefusedError(f"the allocations lack {needed}, which every row needs; their columns are {there[:200]}")
     rows, bad, reasons = checked_rows(ALLOCATIONS, raw, None, clock)
     nothing = pc.is_null(rows.column("run_id"))
     read.unread += pc.sum(pc.or_(bad, nothing)).as_py() or 0

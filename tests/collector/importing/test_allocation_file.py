@@ -123,6 +123,12 @@ def test_a_row_may_name_several_gpus_and_hosts(site: Site, tmp_path: Path, uuids
     assert site.allocations("gpu_uuid") == [("n1-1",), ("n1-2",), ("n1-0",), ("n1-3",), ("n2-0",), ("n2-3",)]
 
 
+def test_columns_of_others_are_quoted_with_the_names_that_are_understood(tmp_path: Path) -> None:
+    """Whoever exports a scheduler's own columns learns which to rename."""
+    with pytest.raises(FileRefusedError, match=r"run_id or job_id or run, .*; their columns are jobid, exec_host"):
+        read_rows(written(tmp_path, '[{"JOBID": "7", "EXEC_HOST": "n1"}]', "jobs.json"))
+
+
 def test_what_names_no_gpu_that_is_known_is_told(site: Site, tmp_path: Path) -> None:
     """A GPU of another host, a part of a GPU and a number that the host does not have are nobody's free GPUs."""
     head = "run_id,node,gpu_uuid,gpus,gpu_index,started_at,ended_at"
