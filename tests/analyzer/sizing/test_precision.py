@@ -68,7 +68,7 @@ def test_deepseeks_fp4_leaves_attention_as_it_is() -> None:
     found = find_model("nvidia/DeepSeek-R1-FP4")
     assert found is not None
     assert found.precision is not None
-    assert found.precision.spared == (("attention", 1),)
+    assert found.precision.spared == (("attention", Fraction(1)),)
 
 
 def test_a_file_of_a_kind_has_the_bits_of_its_table_where_no_shape_is_known() -> None:
