@@ -122,9 +122,13 @@ def _clock_parts(text: str) -> tuple[str | None, ...] | None:
 def transfer_rate(value: object) -> TransferRate:
     """Return a transfer rate: 1 GB/s, or 20 GB in 30 min."""
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    must = must_be("a rate in bytes, as in 1 GB/s (8 Gbit/s) or 20 GB in 30 min", value)
     if found is None:
-        raise must_be("a rate, as in 1 GB/s or 20 GB in 30 min", value)
-    amount, seconds = size_bytes(found[1]), span_seconds(found[2] or "1 s")
+        raise must
+    try:
+        amount, seconds = size_bytes(found[1]), span_seconds(found[2] or "1 s")
+    except ValueError as error:
+        raise must from error
     if not amount or not seconds:
         raise ValueError("must be greater than zero")
     return TransferRate(amount, seconds)

@@ -127,6 +127,7 @@ def test_nodes_may_be_left_to_the_inventory(nodes: str, groups: tuple[str, ...])
         ("tasks:", "finish_by: 2026-11-24\ntasks:", "give the hour as well"),
         ("tasks:", "finish_by: 2026-11-20T08:00\ntasks:", "before the start"),
         ("tasks:", "network: {rack: fast}\ntasks:", "rack must be a rate"),
+        ("tasks:", "network: {rack: 10 Gbit/s}\ntasks:", "rack must be a rate in bytes, as in 1 GB/s"),
         ("tasks:", "network: {path: carrier-pigeon}\ntasks:", "path must be direct or storage"),
         ("tasks:", "network: {rack: 0 GB/s}\ntasks:", "greater than zero"),
         ("rack: B", "rack: B, price_per_gpu_hour: 2", "unknown key 'price_per_gpu_hour'; it may have"),
