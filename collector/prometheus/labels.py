@@ -5,7 +5,7 @@ Prometheus, "honor_labels" (the exporter's own word becomes exported_… where t
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -48,6 +48,8 @@ _OF_SAMPLES = re.compile(
     r"|dra_.*|UID"
 )
 REPLICAS = ("prometheus_replica", "replica", "__replica__", "prometheus", "thanos_replica", "receive_replica")
+
+_OF_SENDERS = frozenset({"cluster", *REPLICAS})  # put on when samples are sent on, whatever `up` has
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,20 +223,22 @@ def target_pod(labels: Labels) -> tuple[str, str] | None:
 
 
 @lru_cache(1000)  # names are few, and asked for with every series
-def is_of_target(name: str) -> bool:
-    """Whether a label is its target's or scraper's, and not the exporter's own word on a sample."""
-    return not _OF_SAMPLES.fullmatch(name)
+def is_of_target(name: str, of_targets: frozenset[str] | None = None) -> bool:
+    """Whether a label is its target's or scraper's, and not the exporter's own word on a sample.
+
+    `of_targets` are those that targets have, where the server tells: it may have no `up` of some that others send it.
+    """
+    return not _OF_SAMPLES.fullmatch(name) and (of_targets is None or name in of_targets or name in _OF_SENDERS)
 
 
-def witness(labels: Labels, of_gpu: bool, of_targets: Collection[str] | None = None) -> str:
+def witness(labels: Labels, of_gpu: bool, of_targets: frozenset[str] | None = None) -> str:
     """Return what tells the scrapers of one subject apart: who scraped, and which target.
 
     Of other subjects than GPUs series differ in further labels, so that only the usual ones count. dcgm-exporter gives
     a sample the labels of the pod that holds the GPU, whatever those are called: `of_targets` are those that targets
     have, where the server tells.
     """
-    names = [name for name in sorted(labels) if is_of_target(name)] if of_gpu else []
-    told = [f"{name}={labels[name]}" for name in names if of_targets is None or name in of_targets]
+    told = [f"{name}={labels[name]}" for name in sorted(labels) if is_of_target(name, of_targets)] if of_gpu else []
     return ",".join(told) or ",".join(f"{name}={labels[name]}" for name in REPLICAS if labels.get(name))
 
 
@@ -254,10 +258,12 @@ class _Numbered:
 class Namesakes:
     """Hosts whose name stands in several clusters: two GPUs of one number at a time, told apart by a target's label.
 
-    Of such a host that is kept whose label has the value that was heard first.
+    Of such a host that is kept whose label has the value that was heard first. `of_targets` are the names of labels
+    that targets have, where the server tells.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_targets: frozenset[str] | None = None) -> None:
+        self._of_targets = of_targets
         self._numbered: dict[tuple[str, int], _Numbered] = {}
         self._kept: dict[str, tuple[str, str]] = {}  # by host: the label, and its value that counts
 
@@ -282,7 +288,8 @@ class Namesakes:
             known.heard_at = now
             return
         said, before = labels(), {} if known is None else known.labels
-        apart = [name for name in sorted(said) if is_of_target(name) and before.get(name, said[name]) != said[name]]
+        named = [name for name in sorted(said) if is_of_target(name, self._of_targets)]
+        apart = [name for name in named if before.get(name, said[name]) != said[name]]
         apart = sorted((name for name in apart if name not in _NO_CLUSTER), key=lambda name: "cluster" not in name)
         if known is not None and apart:
             silent = now - known.heard_at

@@ -54,8 +54,9 @@ def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
     metrics = sorted(listed, key=lambda metric: (RANK[metric.exporter], metric.name))
     gpus: dict[Subject, str] = {}
     step: int | None = None
+    of_targets = target_labels(client, begin, end)
     for metric in primaries(metrics):
-        seen, its_step, namesakes = _census(client, metric, begin, end)
+        seen, its_step, namesakes = _census(client, metric, begin, end, of_targets)
         if namesakes is not None:
             client.server = _chosen(client.server, *namesakes, cluster)
             return survey(client, since, until)
@@ -172,9 +173,11 @@ def _chosen(server: Server, host: str, label: str, values: Sequence[str], cluste
 _Namesakes = tuple[str, str, Sequence[str]]  # a host, the label that tells its namesakes apart, its values
 
 
-def _namesakes(subjects: Sequence[Subject | None], labels: Sequence[Labels]) -> _Namesakes | None:
+def _namesakes(
+    subjects: Sequence[Subject | None], labels: Sequence[Labels], of_targets: frozenset[str] | None
+) -> _Namesakes | None:
     """Return a host that has two GPUs of one number at a time, with the label by which they are of two clusters."""
-    known = Namesakes()
+    known = Namesakes(of_targets)
     for found, said in zip(subjects, labels, strict=True):
         apart = None if found is None else known.foreign(found, gpu_facts(said).index, partial(dict, said))
         if found is not None and apart is not None:
@@ -183,7 +186,7 @@ def _namesakes(subjects: Sequence[Subject | None], labels: Sequence[Labels]) -> 
 
 
 def _census(
-    client: Client, metric: Metric, begin: int, end: int
+    client: Client, metric: Metric, begin: int, end: int, of_targets: frozenset[str] | None
 ) -> tuple[dict[Subject, str], int | None, _Namesakes | None]:
     """Return the GPUs that a metric names, with their models, and the commonest time between two scrapes.
 
@@ -196,7 +199,7 @@ def _census(
         at = end - (end - begin - length) * number // _LOOKS  # from the end backwards
         answer = client.samples(metric.name, at - length, at)
         subjects = [subject(metric, metric.slots[0], labels) for labels in answer.labels]
-        if (namesakes := _namesakes(subjects, answer.labels)) is not None:
+        if (namesakes := _namesakes(subjects, answer.labels, of_targets)) is not None:
             return gpus, step, namesakes
         for found, labels in zip(subjects, answer.labels, strict=True):
             if found is not None:

@@ -188,6 +188,26 @@ def test_hosts_of_two_clusters_with_one_name_are_told_apart_or_refused(tmp_path:
         assert len(covered(store)) == 8
 
 
+def test_labels_of_pods_make_no_two_clusters(tmp_path: Path) -> None:
+    """GPUs have other numbers after a reboot, and the pods of another Ray cluster hold them: the host is one."""
+    day = DayOfSeries()
+    for at in range(0, DAY + 1, 60):
+        day.add("up", {"instance": "k1:9400", "job": "dcgm"}, at, 1)
+        for gpu in range(2) if not 43_000 < at < 43_400 else ():
+            number, ray = (gpu, "x") if at < 43_200 else (1 - gpu, "y")
+            labels = {
+                "gpu": str(number),
+                "UUID": f"GPU-k1-{gpu}",
+                "Hostname": "k1",
+                "instance": "k1:9400",
+                "job": "dcgm",
+            }
+            day.add("DCGM_FI_DEV_GPU_UTIL", labels | TRAINER | {"ray_io_cluster": ray}, at, 90)
+    with day.served(tmp_path / "ray") as url, Store.open(None) as store:
+        assert pulled(url, store).notes == ()
+        assert [gpu for gpu, *_ in covered(store)] == ["GPU-k1-0", "GPU-k1-1"]
+
+
 @pytest.mark.parametrize("match", ["east", "cluster=east", '{cluster="east"}', 'cluster="a",'])
 def test_a_matcher_that_is_none_is_refused(match: str) -> None:
     """Before anything is asked."""
