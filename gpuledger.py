@@ -415,7 +415,9 @@ def _missing(command: Command, error: ModuleNotFoundError) -> str:
     if module in ("", "agent", "analyzer", "collector", "dashboards", "simulator"):
         raise error
     lock = _LOCK_OF.get(module, "requirements-server.lock")
-    return f"gpuledger {command.name} needs {module}, which is not here: pip install --require-hashes -r {lock}"
+    return (
+        f"gpuledger {command.name} needs {module}, which is not here: pip install --no-deps --require-hashes -r {lock}"
+    )
 
 
 def _nearest(name: str, commands: Mapping[str, Command]) -> str:

@@ -57,7 +57,7 @@ FAILING = {
     [
         ("world", 3, "the spool /var/lib/gpuledger is full"),
         ("settings", 2, "did you mean listen?"),
-        ("extra", 2, "pip install --require-hashes -r requirements-server.lock"),
+        ("extra", 2, "pip install --no-deps --require-hashes -r requirements-server.lock"),
         ("interrupted", 130, ""),
         ("reprot", 2, "did you mean 'report'?"),
     ],

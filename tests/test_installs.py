@@ -61,6 +61,16 @@ def test_no_line_installs_us_by_name() -> None:
     assert named <= OF_THE_PROJECT
 
 
+def test_each_line_that_installs_a_role_s_lock_takes_that_and_nothing_else() -> None:
+    """A lock leaves out what a package asks for and nobody loads (pandas): without --no-deps pip refused it whole."""
+    lines = [line for text in texts().values() for line in text.splitlines() if _ROLE_S_LOCK.search(line)]
+    assert [line for line in lines if "--no-deps --require-hashes" not in line] == []
+    assert len(lines) >= 7  # the agent's and the server's in docs, two recipes, two images, and what a command says
+
+
+_ROLE_S_LOCK = re.compile(r"pip\b.* install\b.*-r \S*(?:requirements(?:-(?:agent|server|fleet|full))?\.lock|\{lock\})")
+
+
 def test_each_line_that_installs_us_takes_the_wheel_by_its_path_and_the_rest_by_hash() -> None:
     """With --no-deps nothing is looked for but what the lock pins; the lock goes before it."""
     found = 0
