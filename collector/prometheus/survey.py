@@ -55,7 +55,8 @@ def survey(client: Client, since: int, until: int, cluster: str = "") -> Survey:
     gpus: dict[Subject, str] = {}
     step: int | None = None
     of_targets = target_labels(client, begin, end)
-    for metric in primaries(metrics):
+    parted = [metric for metric in of_instances(metrics) if client.names("GPU_I_ID", metric.name, begin, end)]
+    for metric in [*primaries(metrics), *parted]:
         seen, its_step, namesakes = _census(client, metric, begin, end, of_targets)
         if namesakes is not None:
             client.server = _chosen(client.server, *namesakes, cluster)

@@ -172,6 +172,7 @@ def test_a_mig_instance_is_held_by_its_pod(tmp_path: Path) -> None:
         found = pulled(url, store)
         assert held(found) == {"kubernetes/prod/research.p1": 2.0, "kubernetes/prod/research.p2": 2.0}
         assert {one["gpu_uuid"] for one in found.holders.to_pylist()} == {"GPU-k1-0/1", "GPU-k1-0/2"}
+        assert found.stored == found.expected
 
 
 def test_hosts_of_two_clusters_with_one_name_are_told_apart_or_refused(tmp_path: Path) -> None:
