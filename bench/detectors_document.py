@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from analyzer.findings.witness_signs import limit_words, mark_words
-from analyzer.findings.words import finding_words
+from analyzer.findings.words import finding_words, in_tense
 from analyzer.ledger.causes.witnesses import (
     BOOKED_PERMILLE,
     DIGEST,
@@ -126,7 +126,8 @@ def _causes(names: Iterable[str]) -> list[str]:
 def _row(state: str, cause: str) -> str:
     words, actor = finding_words(state, cause), booking(state, cause).actor
     revision = RULE_OF[f"{state}/{cause}"].revision
-    return f"| `{cause}` | {_sentence(words.sentence)} | {_sentence(words.wrong_if)} | {actor or '-'} | {revision} |"
+    said = _sentence(in_tense(words.sentence, past=False))
+    return f"| `{cause}` | {said} | {_sentence(words.wrong_if)} | {actor or '-'} | {revision} |"
 
 
 def numbers() -> list[tuple[str, int, str]]:

@@ -73,10 +73,11 @@ def severity(windows: Sequence[RunWindow]) -> Severity | None:
 
 
 def need_words(need: Need) -> str:
-    """Return the counterfactual as people say it: "the disk delivers 1.1 GB/s, this run needs 2.6"."""
-    giga = need.needs >= 100_000_000
+    """Return the counterfactual in both tenses: "the disk {delivers|delivered} 1.1 GB/s, this run {needs|needed} 2"."""
+    giga = need.needs >= 1_000_000_000
     unit, size = ("GB/s", 1_000_000_000) if giga else ("MB/s", 1_000_000)
-    return f"{need.source} delivers {need.delivers / size:.1f} {unit}, this run needs {need.needs / size:.1f}"
+    delivered, needed = f"{need.delivers / size:.1f} {unit}", f"{need.needs / size:.1f}"
+    return f"{need.source} {{delivers|delivered}} {delivered}, this run {{needs|needed}} {needed}"
 
 
 _WINDOW_SECONDS = 600

@@ -308,7 +308,7 @@ def _finding(
         last_at=loss.ended_us,
         still_open=still_open,
         caused_by=loss.root,
-        claim=(words.sentence if still_open else words.past or words.sentence).format(**values),
+        claim=words.told(values, past=not still_open),
         evidence=evidence(state, cause, windows),
         wrong_if=words.wrong_if.format(**values),
         suspicion=is_suspicion,

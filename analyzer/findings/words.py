@@ -16,15 +16,20 @@ from analyzer.text.words import shipped_words
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`what` stands in lists; `sentence` is whole without the figures, which whoever prints it adds.
-
-    `past` is the sentence of what has ended, where that would be untrue of it.
-    """
+    """`what` stands in lists; `sentence` is whole without the figures, which whoever prints it adds."""
 
     what: str
     sentence: str
     wrong_if: str
-    past: str = ""
+
+    def told(self, values: Mapping[str, str], *, past: bool = False) -> str:
+        """Return the sentence, of what is so or of what has ended; names of others come in last."""
+        return in_tense(self.sentence.replace("{limit}", values["limit"]), past=past).format(**values)
+
+
+def in_tense(text: str, *, past: bool) -> str:
+    """Return a text with one of two words wherever it has both, "{waits|waited}": the second of what has ended."""
+    return re.sub(r"\{([^{}|]*)\|([^{}|]*)\}", r"\2" if past else r"\1", text)
 
 
 _TABLE = Path(__file__).with_name("words.toml")
@@ -105,10 +110,10 @@ def share_words(milliseconds: int, held_ms: int) -> str:
 
 
 def limit_words(cause: str | None, windows: Sequence[RunWindow]) -> str:
-    """Return what the limit is and, where its bytes were counted, what the run would need."""
+    """Return what the limit is and, where its bytes were counted, what the run would need, in both tenses."""
     found = need(windows, cause or "")
     if cause in ("storage", "network_storage"):
-        return need_words(found) if found is not None else "its readers are waiting"
+        return need_words(found) if found is not None else "its readers {are|were} waiting"
     said = {
         "preprocessing": _workers(windows),
         "loader_software": _with_room(windows),
@@ -127,12 +132,12 @@ def _workers(windows: Sequence[RunWindow]) -> str:
             (_middle([_used(window) for window in windows]), mark_of("preprocessing", "packed")),
         )
         is_full = any(seen is not None and seen >= mark for seen, mark in full)
-        return "the cores it may use are saturated" if is_full else "its loader does not keep up"
+        return "the cores it may use {are|were} saturated" if is_full else "its loader {does|did} not keep up"
     count = max((window.workers for window in windows if window.workers is not None), default=0)
-    whose = f"the busiest of its {count:,} loader workers is" if count > 1 else "its loader worker is"
+    whose = f"the busiest of its {count:,} loader workers" if count > 1 else "its loader worker"
     disk = [window.disk_busy for window in windows if window.disk_busy is not None]
-    idle = " while the disk idles" if disk and sum(disk) < _IDLE_DISK_PERMILLE * len(disk) else ""
-    return f"{whose} at {min(100, (busiest + 5) // 10)}% of a core{idle}"
+    idle = " while the disk {idles|idled}" if disk and sum(disk) < _IDLE_DISK_PERMILLE * len(disk) else ""
+    return f"{whose} {{is|was}} at {min(100, (busiest + 5) // 10)}% of a core{idle}"
 
 
 def _used(window: RunWindow) -> int | None:
@@ -151,11 +156,10 @@ def _with_room(windows: Sequence[RunWindow]) -> str:
     )
     room = [name for name, seen, mark in looked if seen is not None and seen < mark]
     if not room:
-        return "its loader does not keep up"
-    has = "has" if room in (["disk"], ["storage"]) else "have"
-    return (
-        f"{' and '.join(filter(None, [', '.join(room[:-1]), room[-1]]))} {has} room, so the loader itself is the limit"
-    )
+        return "its loader {does|did} not keep up"
+    have = "{has|had}" if room in (["disk"], ["storage"]) else "{have|had}"
+    named = " and ".join(filter(None, [", ".join(room[:-1]), room[-1]]))
+    return f"{named} {have} room, so the loader itself {{is|was}} the limit"
 
 
 def _middle(values: Sequence[int | None]) -> int | None:

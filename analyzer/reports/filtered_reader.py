@@ -31,7 +31,16 @@ from collector.store.session import Session
 
 # Facts of the site that belong to no team: where hosts stand, which hours there are, which invoice matched.
 _PUBLIC = frozenset(
-    {"inventory", "closed_nodes", "closed_rates", "ledger_hours", "amount_hours", "analysis", "invoice_matches"}
+    {
+        "inventory",
+        "closed_nodes",
+        "closed_rates",
+        "ledger_hours",
+        "analysed_until",
+        "amount_hours",
+        "analysis",
+        "invoice_matches",
+    }
 )
 _RUN_COLUMNS = {
     "not_evaluated": "subject",

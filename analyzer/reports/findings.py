@@ -14,7 +14,7 @@ from analyzer.findings.health.notice import Notice
 from analyzer.findings.judgement import FindingHistory, Record, RuleTally
 from analyzer.findings.ledger_findings import StillCosts
 from analyzer.findings.life import Life
-from analyzer.findings.words import host_words
+from analyzer.findings.words import host_words, in_tense
 from analyzer.ledger.coverage import Measured
 from analyzer.period import Period, local
 from analyzer.recommendations.recommendation import Recommendation
@@ -340,7 +340,11 @@ class Explained:
         """The counterfactual and how severe the waiting is; empty where neither is known."""
         if self.argument is None:
             return ""
-        words = [] if self.argument.need is None else [need_words(self.argument.need)]
+        words = (
+            []
+            if self.argument.need is None
+            else [in_tense(need_words(self.argument.need), past=not self.finding.still_open)]
+        )
         if self.argument.severity is not None:
             bands = f"moderate from {MODERATE_PERMILLE // 10}%, severe from {SEVERE_PERMILLE // 10}% of a step"
             words.append(f"{self.argument.severity} ({bands})")

@@ -219,13 +219,18 @@ def _headline(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
     shares = classes(report)
     stack = Mark("stack", [BarSegment(klass, start, length) for klass, _, start, length in shares])
-    return {**week_view(report), "classes": shares, "stack": stack}
+    return {**week_view(report), "classes": shares, "stack": stack, "whole": _whole(reader)}
 
 
 def _week(reader: Reader, _: FleetAsked, period: Period) -> _View:
     report = reader.figures(period)
     lines = breakdown_lines(report.breakdown, report.previous) if report.breakdown.entries else ()
-    return {**week_view(report), "went": cost_steps(lines)}
+    return {**week_view(report), "went": cost_steps(lines), "whole": _whole(reader)}
+
+
+def _whole(reader: Reader) -> str:
+    """Return what all the time of a view is: a team holds, and owns none."""
+    return "held" if reader.part else "owned"
 
 
 def _chart(reader: Reader, _: FleetAsked, period: Period) -> _View:

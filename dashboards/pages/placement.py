@@ -84,7 +84,8 @@ def _placement_view(context: RequestContext, week: str | None, view: str, rack: 
         raise ConfigError(f"there is no view {view!r}: there are {', '.join(VIEWS)}")
     period = context.reader.period(week)
     around = {**period_view(context.reader, period), "views": VIEWS, "view": view}
-    around |= {"rack": rack, "json_link": _json_link(view, week)}
+    # How much of its hosts others held, or nobody, is not a team's to know.
+    around |= {"rack": rack, "json_link": _json_link(view, week), "is_whole": context.scope.teams is None}
     if view == "traffic":
         return around | _traffic_view(context, period)
     return around | {"racks": _rack_lines(context, period, rack)}

@@ -168,3 +168,15 @@ def test_two_runs_stand_side_by_side(client: httpx.Client) -> None:
     assert client.get("/compare", params={"before": first, "after": first}).status_code == 404
     assert client.get("/compare", params={"before": first, "after": "no-such"}).status_code == 404
     assert f'name="after" value="{first}"' in client.get(f"/runs/{first}").text
+
+
+def test_a_team_is_told_what_it_held_and_not_what_is_owned() -> None:
+    """Of its hosts it sees its own time alone: all of that is held, which says nothing of the hosts."""
+    with guarded() as site, site.browser() as team, site.browser() as everybody:
+        log_in(team, site.keys["nlp"])
+        log_in(everybody, site.keys["read"])
+        racks = [client.get("/placement").text for client in (team, everybody)]
+        heads = [client.get("/parts/headline").text for client in (team, everybody)]
+    assert ["held</th>" in page for page in racks] == [False, True]
+    assert ["% held" in page for page in racks] == [False, True]
+    assert [re.findall("<dt>(owned|held)</dt>", head) for head in heads] == [["held"], ["owned"]]

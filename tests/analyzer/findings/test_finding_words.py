@@ -7,7 +7,7 @@ import pytest
 from analyzer.findings.evidence import need, need_words, severity
 from analyzer.findings.finding import figures, finding_sentence
 from analyzer.findings.ledger_findings import findings
-from analyzer.findings.words import finding_words, host_words, limit_words, rows, run_words, share_words
+from analyzer.findings.words import finding_words, host_words, in_tense, limit_words, rows, run_words, share_words
 from analyzer.states import BOOKINGS, booking
 from tests.analyzer.ledger.fleet import DAY, HOUR, MONDAY
 from tests.analyzer.reports import example_week
@@ -33,9 +33,10 @@ AVOIDABLE = [(one.state, one.cause) for one in BOOKINGS if one.klass == "avoidab
 def test_every_avoidable_cause_has_its_words(key: tuple[str, str | None]) -> None:
     """A cause without words would fail in the middle of a report."""
     words = finding_words(*key)
-    sentence = words.sentence.format(**VALUES)
-    assert sentence.endswith(".")
-    assert "{" not in sentence + words.what.format(**VALUES) + words.wrong_if.format(**VALUES)
+    now, then = words.told(VALUES), words.told(VALUES, past=True)
+    assert now.endswith(".")
+    assert not {"{", "|"} & set(now + then)
+    assert "{" not in words.what.format(**VALUES) + words.wrong_if.format(**VALUES)
 
 
 @pytest.mark.parametrize("key", [key for key in AVOIDABLE if booking(*key).actor == "platform"])
@@ -46,7 +47,7 @@ def test_what_the_platform_did_is_said_of_its_hosts(key: tuple[str, str | None])
     assert "{run}" not in sentence
     assert "{for_run}" in sentence
     assert "{place}" in sentence or "{gpu}" in sentence
-    assert not sentence.format(**VALUES).lower().startswith(("run ", "job "))
+    assert not finding_words(*key).told(VALUES).lower().startswith(("run ", "job "))
 
 
 def test_no_sentence_names_or_ranks_a_person() -> None:
@@ -72,7 +73,8 @@ def test_the_counterfactual_is_named() -> None:
     windows = [stalled(place, still=500, block_read=1_100_000_000, disk_busy=900) for place in range(3)]
     found = need(windows, "storage")
     assert found is not None
-    assert need_words(found) == "the local disk delivers 1.1 GB/s, this run needs 2.2"
+    assert in_tense(need_words(found), past=False) == "the local disk delivers 1.1 GB/s, this run needs 2.2"
+    assert in_tense(need_words(found), past=True) == "the local disk delivered 1.1 GB/s, this run needed 2.2"
     assert limit_words("storage", windows) == need_words(found)
     assert need([stalled(0)], "storage") is None  # nobody counted its bytes
     assert need([stalled(0, still=999, block_read=1)], "storage") is None  # it hardly worked: nothing can be told
@@ -85,10 +87,12 @@ def test_the_counterfactual_is_named() -> None:
 def test_the_loader_is_named_with_its_limit() -> None:
     """What the issue asks for: the workers, their cores, and the disk beside them."""
     windows = [stalled(place, busiest=995, workers=8, disk_busy=40) for place in range(3)]
-    assert limit_words("preprocessing", windows) == (
-        "the busiest of its 8 loader workers is at 100% of a core while the disk idles"
-    )
-    assert limit_words("preprocessing", [stalled(0, cpu_throttled=300)]) == "the cores it may use are saturated"
+    found = limit_words("preprocessing", windows)
+    now, then = (in_tense(found, past=past) for past in (False, True))
+    assert now == "the busiest of its 8 loader workers is at 100% of a core while the disk idles"
+    assert then == "the busiest of its 8 loader workers was at 100% of a core while the disk idled"
+    full = limit_words("preprocessing", [stalled(0, cpu_throttled=300)])
+    assert in_tense(full, past=False) == "the cores it may use are saturated"
 
 
 def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:
@@ -99,11 +103,11 @@ def test_one_sentence_says_who_where_why_how_much_and_since_when() -> None:
         found = {one.cause: one for one in findings(session, MONDAY - DAY, MONDAY + DAY)}
     text = finding_sentence(found["preprocessing"], "USD", "UTC")
     assert text == (
-        "Run slurm/alpha/preprocessing on i0 waits for its input 50% of the time: the busiest of its 4 loader workers "
-        "is at 98% of a core while the disk idles; the loader delivers 16.7 MB/s, this run needs 33.3. 1.0 GPU-hours "
-        "on Mon 10 Nov."
+        "Run slurm/alpha/preprocessing on i0 waited for its input 50% of the time: the busiest of its 4 loader workers "
+        "was at 98% of a core while the disk idled; the loader delivered 16.7 MB/s, this run needed 33.3. 1.0 "
+        "GPU-hours on Mon 10 Nov."
     )
-    assert found["thermal"].claim.startswith("Heat slows GPUs of s0 for run slurm/alpha/straggling")
+    assert found["thermal"].claim.startswith("Heat slowed GPUs of s0 for run slurm/alpha/straggling")
 
 
 def test_since_when_is_a_day_people_know() -> None:

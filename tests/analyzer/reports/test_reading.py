@@ -17,12 +17,14 @@ from analyzer.interfaces.cli.report import report
 from analyzer.interfaces.questions.registry import answer
 from analyzer.interfaces.text.finding_text import check_words, findings_text
 from analyzer.interfaces.text.run_text import LINE_MOST, run_line, run_text
+from analyzer.interfaces.text.week_text import status_words
 from analyzer.ledger import run_facts as facts_of_runs
 from analyzer.ledger.coverage import TimelinePoint
 from analyzer.recommendations.advise import LossSource
 from analyzer.reports.document import Model
+from analyzer.reports.filtered_reader import of_part
 from analyzer.reports.reader import Reader
-from analyzer.reports.request import Request
+from analyzer.reports.request import LedgerFilter, Request
 from analyzer.reports.run_list import list_runs
 from analyzer.settings.settings import Settings
 from analyzer.text.layout import TextLayout
@@ -312,3 +314,10 @@ def test_findings_that_read_alike_are_told_apart(reader: Reader) -> None:
     lines = findings_text(replace(report, findings=(first, second)), TextLayout()).splitlines()
     below = [lines[place + 1] for place, line in enumerate(lines) if "pretrain-7b" in line]
     assert [line.split()[:2] for line in below] == [["team-a,", "n19,"], ["team-b,", "n19,"]]
+
+
+def test_the_week_of_a_team_is_as_closed_as_the_fleets(reader: Reader) -> None:
+    """Which hours passes came to is no team's: a team read "open" of a week that nobody books any more."""
+    with of_part(reader, LedgerFilter(teams=("team-nlp",))) as own:
+        week = own.period(None)
+        assert status_words(own.week(week)) == status_words(reader.week(week)) == "closed 18 Nov 00:00"
