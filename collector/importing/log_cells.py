@@ -14,23 +14,29 @@ UNITS: dict[str, float] = {
     "%": 0.01, "pct": 0.01, "percent": 0.01, "percentage": 0.01, "ratio": 1.0,
     "b": 1.0, "bytes": 1.0, "kib": 2.0**10, "kb": 2.0**10, "mib": 2.0**20, "mb": 2.0**20, "megabytes": 1e6,
     "gib": 2.0**30, "gb": 2.0**30, "w": 1.0, "watts": 1.0, "mw": 1e-3, "milliwatts": 1e-3, "kw": 1e3,
-    "j": 1.0, "joules": 1.0, "mj": 1e-3, "kwh": 3.6e6, "wh": 3.6e3, "c": 1.0, "celsius": 1.0,
-    "mhz": 1e6, "hz": 1.0, "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6,
+    "uw": 1e-6, "microwatts": 1e-6, "megawatts": 1e6, "j": 1.0, "joules": 1.0, "mj": 1e-3, "uj": 1e-6, "kj": 1e3,
+    "megajoules": 1e6, "kwh": 3.6e6, "wh": 3.6e3, "c": 1.0, "celsius": 1.0, "ghz": 1e9, "mhz": 1e6, "hz": 1.0,
+    "s": 1.0, "sec": 1.0, "secs": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "nanoseconds": 1e-9,
 }  # fmt: skip
 
 _MEASURES: tuple[tuple[str, frozenset[str]], ...] = (
     ("ratio", frozenset({"%", "pct", "percent", "percentage", "ratio"})),
     ("bytes", frozenset({"b", "bytes", "kib", "kb", "mib", "mb", "megabytes", "gib", "gb"})),
-    ("watts", frozenset({"w", "watts", "mw", "milliwatts", "kw"})),
-    ("joules", frozenset({"j", "joules", "mj", "kwh", "wh"})),
+    ("watts", frozenset({"w", "watts", "mw", "milliwatts", "uw", "microwatts", "kw", "megawatts"})),
+    ("joules", frozenset({"j", "joules", "mj", "uj", "kj", "megajoules", "kwh", "wh"})),
     ("celsius", frozenset({"c", "celsius"})),
-    ("hertz", frozenset({"mhz", "hz"})),
+    ("hertz", frozenset({"ghz", "mhz", "hz"})),
 )
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*[°º]?([A-Za-z%]*)\s*")
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*[°º]?([A-Za-zµμ%]*)\s*")
 # What stands where a tool has no number.
 BLANK = re.compile(
     r"\s*(\[[a-z/ ]+\]|-*|n/?a|nan|none|null|(gpu )?.*(not supported|error|err!|lost|reset).*)\s*", re.IGNORECASE
 )
+
+
+def unit_said(text: str) -> str:
+    """Return a unit as UNITS has it: of all letters only M is another one when it is small."""
+    return {"MJ": "megajoules", "MW": "megawatts"}.get(text) or re.sub("[µμ]", "u", text).lower()
 
 
 def cell_of(raw: object) -> tuple[float | None, str]:
@@ -43,10 +49,10 @@ def cell_of(raw: object) -> tuple[float | None, str]:
     if isinstance(raw, int | float):
         return (float(raw), "") if math.isfinite(raw) else (None, "")
     found = _NUMBER.fullmatch(str(raw).strip().partition("\n")[0])
-    if found is None or (found[2] and found[2].lower() not in UNITS):
+    if found is None or ((unit := unit_said(found[2])) and unit not in UNITS):
         return None, ""
     value = float(found[1].replace(",", ""))
-    return (value if math.isfinite(value) else None), found[2].lower()
+    return (value if math.isfinite(value) else None), unit
 
 
 def measure_of(unit: str) -> str | None:

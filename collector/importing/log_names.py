@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from agent.wire.tables import TABLES
 from agent.wire.units import DAY_US, SECOND_US
-from collector.importing.log_cells import BLANK, CLOCK, UNITS, cell_of, elapsed, measure_of, moment
+from collector.importing.log_cells import BLANK, CLOCK, UNITS, cell_of, elapsed, measure_of, moment, unit_said
 from collector.prometheus.names import catalogue
 
 Record = Mapping[str, Any]
@@ -24,7 +24,7 @@ _Values = Mapping[str | None, dict[str, float]]  # by the GPU's number, by colum
 _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(_?timestamp|time|datetime|date_time|query_time|ts|unix_time)", "time", ""),
     (r"date", "date", ""),
-    (r"(elapsed(_time)?|_?runtime|relative_time|uptime|seconds|secs?|t)", "elapsed", "s"),
+    (r"(elapsed(_time)?|_?runtime|relative_time|time_relative|uptime|seconds|secs?|t)", "elapsed", "s"),
     (r"duration", "duration", "s"),
     (r"start_time", "start", ""),
     (r"(index|idx|id|gpu|gpu_(id|index|idx|num)|device(_id|_index)?|entity|minor_number)", "index", ""),
@@ -34,7 +34,7 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(host(name)?|node|nodename|instance)", "host", ""),
     (r"(pid|process_id)", "process", ""),
     (r"(run|run_(id|name|uuid))", "run", ""),
-    (r"(util(ization)?(_gpu)?|gpu_util(ization)?|(gpu_)?(usage|use|load)|of_gpu|sm|gputl|acc_utilization)",
+    (r"(util(ization)?(_gpu)?|gpu_util(ization)?|(gpu_)?(core_)?(usage|use|load)|of_gpu|sm|gputl|acc_utilization)",
      "utilization_ratio", "%"),
     (r"(util(ization)?_mem(ory)?|mem(ory)?_util(ization)?|mem(ory)?|mcutl|acc_mem_util)",
      "memory_utilization_ratio", "%"),
@@ -45,10 +45,10 @@ _NAMES: tuple[tuple[str, str, str], ...] = (
     (r"(mem(ory)?_total|total_memory|vram_total|fbttl)", "memory_total", "mib"),
     (r"mem(ory)?_reserved", "memory_reserved_bytes", "mib"),
     (r"(mem(ory)?_free|free_memory|fbfre)", "memory_free", "mib"),
-    (r"(power(_(draw|usage|draw_average|draw_instant|consumption|average|instant))?|pwr|gpu_power|acc_power)",
+    (r"((board_)?power1?(_(draw|usage|draw_average|draw_instant|consumption|average|instant))?|pwr|gpu_power|acc_power)",
      "power_watts", "w"),
     (r"totec", "energy_joules_total", "mj"),
-    (r"total_energy(_consumption)?", "energy_joules_total", "mj"),
+    (r"(total_energy(_consumption)?|energy_total)", "energy_joules_total", "mj"),
     (r"(gpu_)?energy(_consumed)?", "energy_joules", "j"),
     (r"(temp(erature)?(_gpu)?|gtemp|gpu_temp(erature)?|tmptr|acc_temp)", "temperature_celsius", "c"),
     (r"(temperature_memory|mem(ory)?_temp(erature)?|mtemp|mmtmp)", "memory_temperature_celsius", "c"),
@@ -72,11 +72,14 @@ _UNMEANT = re.compile(
 )
 _UNMEANT_NAMED = 8
 _BRACKET = re.compile(r"[\[(]\s*([^\])]*?)\s*[\])]")
+_MEGA = re.compile(r"(?<=[a-z]_)M[JW]$")
+_LIKE_A_UNIT = re.compile(r".*%.*|[a-z]{0,2}(w|wh|j|b|ib|hz)")
 _FILLER = re.compile(
     r"^(benchmark|resources|metrics_daemon|collect|system|nvidia_smi|nvidia|node_[a-z0-9]+|cuda_\d+|gpu_\d+|_)_+"
 )
-_UNIT_WORD = re.compile(r"_(pct|percent|percentage|ratio|bytes|megabytes|kib|mib|gib|kb|mb|gb|w|watts|mw|milliwatts|kw"
-                        r"|c|celsius|mhz|hz|j|joules|mj|kwh|wh|s|sec|secs|seconds|ms)$")  # fmt: skip
+_UNIT_WORD = re.compile(r"_(pct|percent|percentage|ratio|bytes|megabytes|kib|mib|gib|kb|mb|gb|w|watts|mw|milliwatts"
+                        r"|uw|microwatts|kw|megawatts|c|celsius|ghz|mhz|hz|j|joules|mj|uj|kj|megajoules|kwh|wh|s|sec|secs"
+                        r"|seconds|ms|us|ns|nanoseconds)$")  # fmt: skip
 _LOST = re.compile(r"GPU is lost|ERR!|GPU requires reset", re.IGNORECASE)
 _GPU_NAME = re.compile(r"nvidia|tesla|geforce|quadro|rtx|[ahbvl]\d{2,3}\b|gh200", re.IGNORECASE)
 
@@ -101,13 +104,18 @@ def meaning_of(name: str) -> Meaning | None:
         slot = next((one for one in metric.slots if one.table == "gpu_samples" and one.reading == "value"), None)
         column = None if slot is None else _column_of(slot.column)
         return None if slot is None or column is None else Meaning(column, None, slot.by / slot.times, is_sure=True)
-    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).lower()
+    said_so = [unit_said(text) for text in _BRACKET.findall(name)]
+    if any(text not in UNITS and _LIKE_A_UNIT.fullmatch(text) for text in said_so):
+        return None
+    lowered = re.sub(
+        r"(?<=[a-z0-9]{2})(?=[A-Z])", "_", _MEGA.sub(lambda found: unit_said(found[0]), name.strip())
+    ).lower()
     lowered = re.sub(r"^[^/]+/(?=timestamp$)", "", lowered)  # nvitop's tag
     if _UNMEANT.search(lowered):
         return None
     number = _NUMBERED[0].search(lowered) or _NUMBERED[1].search(lowered)
     gpu = next((group for group in number.groups() if group), None) if number else None
-    brackets = [text for text in _BRACKET.findall(lowered) if text in UNITS]
+    brackets = [text for text in said_so if text in UNITS]
     bare = re.sub(r"/mean$", "", _BRACKET.sub("", lowered))
     if number and (cut := re.sub(r".*(gpu[ ._:-]?\d+|cuda:\d+)\s*", "", bare)) != bare:
         bare = cut

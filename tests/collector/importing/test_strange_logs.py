@@ -305,3 +305,52 @@ def test_an_answer_of_a_server_that_says_too_little_is_refused(tmp_path: Path, a
 def test_what_is_drawn_for_people_names_what_to_log(tmp_path: Path, text: str, way: str) -> None:
     """A table of boxes has no column to name."""
     assert way in refused(kept(tmp_path, "log.txt", text))
+
+
+@pytest.mark.parametrize(
+    ("column", "scale", "right"),
+    [
+        ("power (µW)", 1e6, (*RIGHT, None)),
+        ("power1_average_uW", 1e6, (*RIGHT, None)),
+        ("power_kW", 1e-3, (*RIGHT, None)),
+        ("power [MW]", 1e-6, (*RIGHT, None)),
+        ("Board Power Draw [W]", 1, (*RIGHT, None)),
+        ("Power Consumption [% TDP]", 0.25, (40.0, None, None)),
+        ("memory_used [GiB]", 0.25, (40.0, None, 75 * 1024)),
+        ("memory_used [kB]", 1024, (40.0, None, 300)),
+        ("GPU Memory Allocated (VRAM%)", 0.25, (40.0, None, None)),
+    ],
+)
+def test_a_unit_in_a_name_is_read_as_it_is_written(
+    tmp_path: Path, column: str, scale: float, right: tuple[float | None, ...]
+) -> None:
+    """GiB and kB were taken for MiB, and a microwatt for a milliwatt; what is no unit of ours is not read."""
+    text = written(f"time,GPU Core Load [%],{column}", lambda row: f"{stamp(row)},{util(row)},{watts(row) * scale:g}")
+    assert landed(kept(tmp_path, "mine.csv", text)) == {"ws1/gpu0": right}
+
+
+@pytest.mark.parametrize(
+    ("column", "joules"),
+    [
+        ("total_energy_consumption [MJ]", 1e6),
+        ("total_energy_consumption [mJ]", 1e-3),
+        ("total_energy_MJ", 1e6),
+        ("total_energy_consumption [kWh]", 3.6e6),
+        ("energy_total_Wh", 3.6e3),
+    ],
+)
+def test_a_counter_of_energy_has_the_unit_that_it_names(tmp_path: Path, column: str, joules: float) -> None:
+    """A megajoule is no millijoule, nor is a kilowatt-hour: the run had drawn nothing."""
+    text = written(f"time,util,{column}", lambda row: f"{stamp(row)},{util(row)},{(9e6 + 200 * row) / joules:.12g}")
+    assert landed(kept(tmp_path, "mine.csv", text)) == {"ws1/gpu0": (40.0, 12_000.0, None)}
+
+
+@pytest.mark.parametrize(
+    ("column", "per_second", "first"), [("timestamp_ns", 1e9, START / 1e6), ("time_relative_ms", 1e3, 0)]
+)
+def test_a_time_is_read_in_the_unit_of_its_name(tmp_path: Path, column: str, per_second: float, first: float) -> None:
+    """Rows five seconds apart were taken to be a second apart."""
+    text = written(
+        f"{column},util,power_w", lambda row: f"{(first + 5 * row) * per_second:.0f},{util(row)},{watts(row)}"
+    )
+    assert landed(kept(tmp_path, "mine.csv", text)) == {"ws1/gpu0": (40.0, 5 * 11_900.0, None)}
