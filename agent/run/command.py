@@ -21,7 +21,7 @@ from typing import Literal
 from agent.errors import AgentError, ConfigError
 from agent.source import Reading
 from agent.sources.mailbox import MEASURED_MAX
-from agent.wire.bounded import number_said
+from agent.wire.bounded import as_seen, number_said
 from agent.wire.units import KIB
 
 _LOG = logging.getLogger(__name__)
@@ -418,7 +418,7 @@ class StepCounter:
 
     def _count(self, lines: list[bytes]) -> None:
         with self._lock:
-            for match in filter(None, map(self._pattern.search, lines)):
+            for match in filter(None, map(self._pattern.search, map(as_seen, lines))):
                 steps = self._advance(match)
                 self._steps += steps
                 if steps and (waited := _wait_seconds(match)) is not None:

@@ -169,6 +169,14 @@ _PRINTED = re.compile(
 _PRINTED_CHARACTERS_MOST = 40
 
 
+_COLORS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")  # source: ECMA-48, control sequences
+
+
+def as_seen(line: bytes) -> bytes:
+    """Return a line without what colors it on a terminal: patterns are written after what one sees."""
+    return _COLORS.sub(b"", line) if b"\x1b" in line else line
+
+
 def number_said(text: str) -> float | None:
     """Return a number as people and progress bars print it, 39.00, 2e+3 or 1,000; None where it is not one.
 

@@ -19,7 +19,7 @@ from math import isfinite, sqrt
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from agent.wire.bounded import number_said
+from agent.wire.bounded import as_seen, number_said
 from analyzer.errors import ConfigError
 from analyzer.states import Confidence
 
@@ -340,7 +340,7 @@ def _lines(log: BinaryIO) -> Iterator[str]:
         *lines, rest = re.split(rb"[\r\n]", rest + chunk)
         for line in lines:
             if line and not is_cut:
-                yield line[:_MAX_LINE_BYTES].decode("utf-8", "replace")
+                yield as_seen(line[:_MAX_LINE_BYTES]).decode("utf-8", "replace")
             is_cut = False
         if len(rest) > _MAX_LINE_BYTES:
             if not is_cut:

@@ -106,11 +106,16 @@ def test_where_no_socket_can_be_had_the_run_goes_on(tmp_path: Path, monkeypatch:
         ),
         (r"step=([\d.]+)", "for s in range(10, 1001, 10): print(f'{s // 10}/100 [00:40, step={s}.000]')", 990),
         (r"step=([\d.e+]+)", "for s in range(100, 3001, 100): print(f'{s}/- [00:10<?, step={s:.3g}]')", 2900),
+        (
+            r"step: +(\d+)  loss",
+            r"for s in range(1, 101): print(f'\x1b[31mstep: {s:2}  \x1b[32mloss: 7.1\x1b[39m')",
+            99,
+        ),
         (r"step ([\d,]+)", "for s in range(0, 2001, 10): print(f'step {s:,} | loss 3.1')", 2000),
     ],
 )
 def test_numbers_as_frameworks_print_them(tmp_path: Path, pattern: str, printed: str, steps: int) -> None:
-    """Two ranks, NeMo's decimals and exponents, and separators."""
+    """Two ranks, NeMo's decimals and exponents, torchtitan's colors, and separators."""
     subprocess.run(
         [*RUN, "--steps-from", pattern, "--", sys.executable, "-c", printed],
         cwd=tmp_path, stdout=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, check=True,

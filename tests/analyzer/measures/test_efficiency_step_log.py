@@ -25,6 +25,12 @@ def test_seconds_that_a_line_says(tmp_path: Path) -> None:
     assert (found.seconds, found.how, found.steps) == (1.24, "log", 5)
 
 
+def test_a_pattern_is_looked_for_in_what_one_sees(tmp_path: Path) -> None:
+    """Colors stand between a step and its number, and no line of the log matched."""
+    file = log(tmp_path, *(f"\x1b[31mstep: \x1b[1;36m{n}\x1b[0m took \x1b[32m1.5\x1b[39m s" for n in range(1, 9)))
+    assert by_log(file, step_pattern(r"step: (?P<step>\d+) took (?P<seconds>[\d.]+) s")).seconds == 1.5
+
+
 def test_times_of_lines_and_numbers_of_steps(tmp_path: Path) -> None:
     """Lines every ten steps, 20 s apart: 2 s a step. A number that falls is a new beginning, and no step of 1,000 s."""
     times = [
