@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.wire.bounded import json_said
+from agent.wire.bounded import as_seen, json_said
 from collector.errors import FileRefusedError
 from collector.importing.log_names import LogHints
 
@@ -55,6 +55,7 @@ def decoded(path: Path, most: int = _MOST_BYTES) -> str:
         encoding = "utf-16"
     else:
         encoding = "utf-16-le" if content[1:64:2].count(0) > len(content[1:64:2]) // 2 else "utf-8-sig"
+    content = as_seen(content) if encoding == "utf-8-sig" else content
     whole = content[: len(content) // 2 * 2] if encoding.startswith("utf-16") else content
     return whole.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 

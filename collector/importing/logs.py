@@ -234,6 +234,8 @@ def _of_query_range(source: LogSource) -> Iterator[Record]:
     """Yield the points of a matrix, a series after another; a GPU's energy counter becomes what it grew by."""
     if "error" in source.first:
         raise ValueError(f"the server answered no data, but {source.first['error']}")
+    if warnings := source.first.get("warnings"):
+        source.assumed.append(f"the server warned: {str(warnings[0])[:200]}")
     told = source.first["data"]["result"] if "data" in source.first else map(_exported, source.documents)
     for series in told:
         labels = series["metric"]
@@ -276,7 +278,7 @@ def _of_codecarbon(source: LogSource) -> Iterator[Record]:
     rows = [row for row in _of_csv(source) if cell_of(row.get("gpu_energy"))[0] and row.get("timestamp")]
     for row in {(row.get("project_name"), row.get("run_id"), row.get("experiment_id")): row for row in rows}.values():
         end, seconds = moment(row["timestamp"], source.hints.timezone), cell_of(row["duration"])[0]
-        if end is None or not seconds:
+        if end is None or not seconds or seconds < 0:
             source.skipped += 1
             continue
         count = max(1, int(cell_of(row.get("gpu_count"))[0] or 1))

@@ -299,6 +299,10 @@ def test_an_answer_of_a_server_that_says_too_little_is_refused(tmp_path: Path, a
             "+---+\n| NVIDIA-SMI 550.54.15     Driver Version: 550.54.15     CUDA Version: 12.4 |\n| 80% |",
             "--query-gpu=",
         ),
+        (
+            "h1  Mon Nov 16 08:00:00 2026\n\x1b[36m[0]\x1b[m A100 | 45°C, \x1b[32m80 %\x1b[m | 9 / 40 MB |",
+            "gpustat shows people",
+        ),
         ("h1  Mon Nov 16 08:00:00 2026\n[0] NVIDIA A100 | 45°C,  80 % | 30000 / 40960 MB | ann(9M)", "gpustat --json"),
     ],
 )
@@ -354,3 +358,21 @@ def test_a_time_is_read_in_the_unit_of_its_name(tmp_path: Path, column: str, per
         f"{column},util,power_w", lambda row: f"{(first + 5 * row) * per_second:.0f},{util(row)},{watts(row)}"
     )
     assert landed(kept(tmp_path, "mine.csv", text)) == {"ws1/gpu0": (40.0, 5 * 11_900.0, None)}
+
+
+def test_a_duration_below_zero_is_no_reading_of_its_run(tmp_path: Path) -> None:
+    """Public emissions.csv have them where a clock was set: the other runs of the file were refused with it."""
+    rows = "2026-11-16T08:10:00,a,-1725969928.7,0.05\n2026-11-16T08:20:00,b,600,0.05\n"
+    path = kept(tmp_path, "emissions.csv", f"timestamp,run_id,duration,gpu_energy\n{rows}")
+    assert landed(path) == {"ws1/gpu0": (None, 180_000.0, None)}
+    assert any("1 of its lines is no reading" in sentence for sentence in taken(path))
+
+
+def test_what_a_server_warns_of_is_told(tmp_path: Path) -> None:
+    """Thanos answers from the stores that are there."""
+    series = {
+        "metric": {"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0"},
+        "values": [[1_795_500_000, "9"], [1_795_500_015, "9"]],
+    }
+    answer = {"status": "success", "warnings": ["store-2 is unavailable"], "data": {"result": [series]}}
+    assert "the server warned: store-2 is unavailable" in taken(kept(tmp_path, "q.json", json.dumps(answer)))
