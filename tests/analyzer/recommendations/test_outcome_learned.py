@@ -24,7 +24,7 @@ def test_twenty_cases_of_a_kind_take_the_place_of_an_assumption() -> None:
     assert (share.p5, share.p20, share.p50, share.p80, share.p95) == (300, 330, 390, 450, 480)
     assert sureness("high", share) == (
         "high",
-        "the loss is of high confidence; the share saved is that of 20 realised cases",
+        "the loss is of high confidence; the share saved is that of 20 realized cases",
     )
     assert calibrated("pack", ASSUMED["packed"], shown) is ASSUMED["packed"]
 

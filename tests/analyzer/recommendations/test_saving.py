@@ -1,4 +1,4 @@
-"""What is saved: five quantiles in their order, two parts that sum to it, and shares that realised cases replace."""
+"""What is saved: five quantiles in their order, two parts that sum to it, and shares that realized cases replace."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -187,4 +187,4 @@ def test_realised_cases_take_the_place_of_an_assumption(session: Session, found:
         loss = next(one.milliseconds for one in found if one.id in after.finding_ids)
         assert after.saves_milliseconds == recovered(loss, WEEK_US, Share(200, 300, 400, 100, 500))
         assert (before.confidence, after.confidence) == ("medium", "high")
-        assert "20 realised cases" in after.sure_because
+        assert "20 realized cases" in after.sure_because
