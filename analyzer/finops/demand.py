@@ -347,7 +347,7 @@ def _span(line: StageLine) -> str | None:
 
 def _column(exact: Sequence[int], total: int) -> list[str]:
     rounded = nearest(total, HOUR_MS)
-    return [*column_like(rounded, list(exact), HOUR_MS, 0), decimal(rounded, 0)]
+    return [*column_like(rounded, exact, HOUR_MS, 0), decimal(rounded, 0)]
 
 
 def _mix_lines(each: SkuMix, report: Outlook, layout: TextLayout) -> list[str]:

@@ -178,11 +178,11 @@ def _total(columns: Rounded, *, is_part: bool) -> BreakdownLine:
     return BreakdownLine("total", None, "total", hours, money, decimal(columns.percent.total, 1), None, 1.0, is_part)
 
 
-def column_like(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
-    """Return a flat column that adds up to an already rounded total, as text."""
-    return [
-        decimal(units, decimals) for units in apportion(total, [amount * 10**decimals for amount in exact], denominator)
-    ]
+def column_like(total: int, exact: Sequence[int | None], denominator: int, decimals: int) -> list[str]:
+    """Return a flat column that adds up to an already rounded total, as text; what is not known is a dash."""
+    known = [amount * 10**decimals for amount in exact if amount is not None]
+    units = iter(apportion(total, known, denominator))
+    return [UNKNOWN if amount is None else decimal(next(units), decimals) for amount in exact]
 
 
 _STATE = 11  # where a state begins beside its class

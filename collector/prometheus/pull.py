@@ -319,10 +319,8 @@ class _Puller:
         """Yield the rows of one window after another, asking for the next while the last is put together."""
         rows_a_second = max(1, self._found.gpus) * 1000 / self._usual
         length = min(_LONGEST_WINDOW, max(_SHORTEST_WINDOW, int(_WINDOW_ROWS / rows_a_second * 1e6)))
-        self._names |= host_names(
-            self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US, self._steps
-        )
         of_span = self._clients[0], span.since // MILLISECOND_US, span.until // MILLISECOND_US
+        self._names |= host_names(*of_span, self._steps)
         clusters = replace(
             self._clusters,
             exporters=target_pods(*of_span),

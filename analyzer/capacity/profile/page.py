@@ -54,7 +54,6 @@ from analyzer.text.templating import environment
 from analyzer.text.words import (
     UNKNOWN,
     amount,
-    apportion,
     bytes_words,
     decimal,
     gib,
@@ -117,7 +116,7 @@ def _causes_table(profile: CapacityProfile) -> Table:
                 for each in profile.booked
                 if (found := booking(each.state, each.cause)).klass == entry.klass and found.label == entry.label
             ]
-            hours = _members(
+            hours = column_like(
                 columns.hours.members[place][member],
                 [p.milliseconds for p in parts],
                 HOUR_MS,
@@ -125,7 +124,7 @@ def _causes_table(profile: CapacityProfile) -> Table:
             )
             if columns.money is not None:
                 costs = [part.micros or 0 for part in parts]
-                paid = _members(columns.money.members[place][member], costs, MICROS, columns.money.decimals)
+                paid = column_like(columns.money.members[place][member], costs, MICROS, columns.money.decimals)
             else:
                 paid = [UNKNOWN] * len(parts)
             rows += [
@@ -152,12 +151,6 @@ def _paid(costs: list[int | None]) -> tuple[list[str], str]:
         return [UNKNOWN if cost is None else amount(cost, decimals) for cost in costs], UNKNOWN
     whole = nearest(sum(known) * 10**decimals, MICROS)
     return column_like(whole, known, MICROS, decimals), decimal(whole, decimals)
-
-
-def _members(total: int, exact: list[int], denominator: int, decimals: int) -> list[str]:
-    return [
-        decimal(units, decimals) for units in apportion(total, [each * 10**decimals for each in exact], denominator)
-    ]
 
 
 SIGNALS = {

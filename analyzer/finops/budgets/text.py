@@ -56,7 +56,7 @@ def first_sentence(report: MonthReport) -> str:
     ending = _ending_words(report.fleet, report.currency)
     if not bound:
         return f"No budgets are set: name a budgets file in the settings. The fleet {ending}."
-    if part := [plain(line.name) for line in bound if line.verdict is None and line.unpriced_milliseconds]:
+    if part := [plain(line.name) for line in bound if line.verdict is None and line.is_part]:
         return f"Not known to be within budget: {', '.join(part)}; some GPU time has no price. The fleet {ending}."
     unknown = [line for line in bound if line.verdict is None]
     if unknown:
@@ -201,8 +201,7 @@ def _column(exact: Sequence[int | None], total: int | None) -> list[str]:
         return [UNKNOWN] * (len(exact) + 1)
     decimals = money_decimals(total)
     rounded = nearest(total * 10**decimals, MICROS)
-    cells = iter(column_like(rounded, [micros for micros in exact if micros is not None], MICROS, decimals))
-    return [*(UNKNOWN if micros is None else next(cells) for micros in exact), decimal(rounded, decimals)]
+    return [*column_like(rounded, exact, MICROS, decimals), decimal(rounded, decimals)]
 
 
 def since_words(report: MonthReport) -> str:

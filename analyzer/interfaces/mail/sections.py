@@ -281,8 +281,7 @@ def _name(key: tuple[str | None, bool]) -> str:
 def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns of the month, each summing to its last row; the end is left out where one is not known."""
     marks = [month.is_part for month in months]
-    known = iter(_column([month.so_far_micros for month in months if month.so_far_micros is not None]))
-    exact = [*(UNKNOWN if month.so_far_micros is None else next(known) for month in months), next(known)]
+    exact = _column([month.so_far_micros for month in months])
     so_far = [at_least(cell, is_part) for cell, is_part in zip(exact, [*marks, any(marks)], strict=True)]
     ends = [month.month_end_micros for month in months if month.month_end_micros is not None]
     if len(ends) < len(months):
@@ -292,8 +291,8 @@ def _months(months: list[Month]) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     return ("month to date", "month-end"), list(zip(so_far, expected, strict=True))
 
 
-def _column(exact: list[int]) -> list[str]:
-    total = nearest(sum(exact), MICROS)
+def _column(exact: Sequence[int | None]) -> list[str]:
+    total = nearest(sum(micros or 0 for micros in exact), MICROS)
     return [*column_like(total, exact, MICROS, 0), decimal(total, 0)]
 
 
